@@ -50,6 +50,7 @@ import (
 	"stampede/platform/watch/tally"
 	"stampede/platform/watch/watchoffice"
 	"stampede/platform/workshop/cli"
+	"stampede/platform/workshop/quickstart"
 	"stampede/seckill"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/door"
@@ -259,7 +260,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	s.tally = s.watch.Tally
 	s.identity, err = identity.New(s.set.Identity, identity.Deps{
 		Addresses: s.set.Addresses, ShopName: s.set.Shop.ShopName, Keep: s.set.Records.KeepRecords,
-		Key: []byte(key), PreviousKeys: s.set.Keys.Previous(), SingleInstance: s.SingleInstance(), Version: version,
+		Key: []byte(key), PreviousKeys: s.set.Keys.Previous(), SingleInstance: s.SingleInstance(),
 		DB: s.Pools["account"], Redis: s.Redis, Bus: s.Bus, Clock: s.Clock, Log: s.log,
 		Metrics: s.registry, Trace: s.trace,
 	})
@@ -329,7 +330,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
-		payDeps.OpenID = s.identity.Accounts.OpenIDOf
+		payDeps.OpenID, payDeps.MakerOf = s.identity.Accounts.OpenIDOf, s.identity.Keys.MakerOf
 	}
 	s.payment, err = payment.New(payCfg, payDeps)
 	return err
@@ -381,8 +382,8 @@ func (s *server) openDoors(key []byte) error {
 // openPages adds the shop, and the back office with the modules' pages in the order of its menu.
 func (s *server) openPages(key []byte) error {
 	if err := shop.Pages(s.identity.Router, shop.Config{
-		Settings: s.set.Shop, BaseURL: s.set.Addresses.BaseURL(), Zone: s.set.Sale.Zone(),
-		Item: s.seckill.Browse.ItemDocument, Codes: s.set.Identity.SMS.Sends(),
+		Settings: s.set.Shop, BaseURL: s.set.Addresses.BaseURL(), LoginURL: s.set.Identity.Exchange.LoginURL,
+		Zone: s.set.Sale.Zone(), Item: s.seckill.Browse.ItemDocument, Codes: s.set.Identity.SMS.Sends(),
 	}); err != nil {
 		return err
 	}
@@ -429,6 +430,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	if err := s.watchOver(probes); err != nil {
 		return err
 	}
+	quickstart.Pages(s.identity.Router, s.set.Addresses.BaseURL())
 	return s.identity.Router.ServeDocs()
 }
 

@@ -176,6 +176,8 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--sms-gateway-url=https://sms.example.com --sms-gateway-secret=short", "--sms-gateway-secret must have at least 32 bytes", false},
 		{"--sandbox-sms --sms-gateway-url=https://sms.example.com --sms-gateway-secret=" + secret, "exclude each other", false},
 		{"--wechat-app-id=wx1", "give both or neither", false},
+		{"--wechat-mini-app-secret=s", "--wechat-mini-app-id and --wechat-mini-app-secret belong together", false},
+		{"--wechat-app-id=wx1 --wechat-app-secret=s --wechat-mini-app-id=wx1 --wechat-mini-app-secret=s", "--wechat-mini-app-id must be the mini program's own", false},
 		{"--wechat-app-id=wx1 --wechat-app-secret=s --wechat-url=http://api.example.com", "--wechat-url must begin with https://, or http:// and a loopback address", false},
 		{"--max-conns=11", "--max-conns must be between 12 and 5000, not 11", false},
 		{"--human-check-strength=26", "--human-check-strength must be one of", true},
@@ -206,7 +208,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 	valid := settingBatches{}
 	for _, args := range []string{
 		"--first-admin-phone=+8613800138000", "--sandbox-sms --sms-countries=*", "--sms-gateway-url=http://127.0.0.1:9000/send --sms-gateway-secret=" + secret,
-		"--wechat-app-id=wx1 --wechat-app-secret=s --wechat-kind=mini", "--login-per-address=0",
+		"--wechat-app-id=wx1 --wechat-app-secret=s --wechat-mini-app-id=wx2 --wechat-mini-app-secret=s", "--login-per-address=0",
 		"--sms-countries=+86,+852,+853,+886", "--trusted-proxies=10.0.0.0/8,2001:db8::1", "--claim-keep=0s",
 	} {
 		valid.add(strings.Split(args, " "), "")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"stampede/order/disputeevent"
+	"stampede/notify/webhook"
 	"stampede/order/orderevent"
 	"stampede/platform/edge/httpx"
 )
@@ -51,7 +51,7 @@ func document(doc *huma.OpenAPI) {
 			"server": []*huma.Schema{
 				object(map[string]*huma.Schema{"type": constant("hello")}, "type"),
 				object(map[string]*huma.Schema{"type": constant("order"), "order": order}, "type", "order"),
-				object(map[string]*huma.Schema{"type": constant("dispute"), "dispute": schemas.Schema(reflect.TypeFor[disputeevent.Changed](), true, "DisputeChange")}, "type", "dispute"),
+				object(map[string]*huma.Schema{"type": constant("dispute"), "dispute": schemas.Schema(reflect.TypeFor[webhook.DisputeData](), true, "DisputeData")}, "type", "dispute"),
 				object(map[string]*huma.Schema{"type": constant("returned"), "items": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}}, "type", "items"),
 				object(map[string]*huma.Schema{
 					"type": constant("surplus"), "order_no": {Type: huma.TypeString}, "amount": schemas.Schema(reflect.TypeFor[orderevent.Money](), true, "Money"),

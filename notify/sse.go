@@ -28,6 +28,10 @@ const streamPath = "/api/v1/sse"
 // with a later time was sent; the rest is for the event's way here and for clocks.
 const resumeMargin = 2 * time.Minute
 
+// aheadMost is how far ahead of the time an id may be, as of an instance whose clock was. Ids
+// beyond it were never sent, and some are beyond what Postgres knows as a time.
+const aheadMost = 24 * time.Hour
+
 var (
 	errTooManySockets = fault.Plain(fault.Unavailable,
 		fault.T("Too many connections are open. Close some, and try again in a moment.", "打开的连接过多，请关闭一些后重试。")).After(time.Second)
@@ -135,7 +139,9 @@ func (s *Service) follow(_ context.Context, in *followInput) (*huma.StreamRespon
 		if err != nil || ms < 0 {
 			return nil, errLastEventID.Because(err)
 		}
-		since = time.UnixMilli(ms).Add(-resumeMargin)
+		if since = time.UnixMilli(ms).Add(-resumeMargin); since.After(time.Now().Add(aheadMost)) {
+			return nil, errLastEventID
+		}
 	}
 	return &huma.StreamResponse{Body: func(out huma.Context) { s.serve(out, in.LastEventID, since) }}, nil //nolint:contextcheck // huma.Context carries the request's context
 }

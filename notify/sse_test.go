@@ -121,7 +121,7 @@ func TestStreamIsASocketThatResumes(t *testing.T) {
 func TestStreamsAreRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) { c.MaxPerUser = 1 })
-	for _, id := range []string{"x", "-1", "1.5", "99999999999999999999"} {
+	for _, id := range []string{"x", "-1", "1.5", "99999999999999999999", "9223372036854775807", "32503680000000"} {
 		wrong, _ := b.events(t, 7, id)
 		require.Equal(t, id, wrong.status, http.StatusBadRequest)
 	}

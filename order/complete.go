@@ -36,6 +36,7 @@ func (s *Service) housekeeping(ctx context.Context) error {
 func (s *Service) keepHouse(ctx context.Context) error {
 	q, keep := orderdb.New(s.deps.DB), s.cfg.KeepDetails
 	err := errors.Join(
+		s.forgetLately(ctx, q),
 		eachHouseful(ctx, "erase details", q.EraseDetails, orderdb.EraseDetailsParams{Keep: keep, AtMost: houseLimit}),
 		eachHouseful(ctx, "erase external references", q.EraseExternalReferences, orderdb.EraseExternalReferencesParams{Keep: keep, AtMost: houseLimit}),
 		eachHouseful(ctx, "erase disputes", q.EraseDisputes, orderdb.EraseDisputesParams{Keep: keep, AtMost: houseLimit}),
@@ -46,6 +47,19 @@ func (s *Service) keepHouse(ctx context.Context) error {
 		err = eachHouseful(ctx, "complete due orders", s.completeDue, due)
 	}
 	return err
+}
+
+// forgetLately marks once more what was written about the orders of users who have deleted their accounts within a day: a
+// transaction that overlapped the deletion saw no such user, and the deletion did not see its row.
+func (s *Service) forgetLately(ctx context.Context, q *orderdb.Queries) error {
+	users, err := q.LatelyForgotten(ctx)
+	if err == nil && len(users) > 0 {
+		err = q.ForgetUsers(ctx, users)
+	}
+	if err != nil {
+		return fmt.Errorf("order: mark what is about users who have deleted their accounts: %w", err)
+	}
+	return nil
 }
 
 // eachHouseful calls do until it changes less than houseLimit.
@@ -82,7 +96,7 @@ func (s *Service) completeDue(ctx context.Context, due orderdb.CompleteDueParams
 // Forget marks what was written about the orders of a user who deletes the account, in the
 // transaction that does: keepHouse erases it as soon as the orders have ended.
 func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
-	if err := orderdb.New(tx).ForgetUser(ctx, user); err != nil {
+	if err := orderdb.New(tx).ForgetUsers(ctx, []int64{user}); err != nil {
 		return fmt.Errorf("order: forget user %d: %w", user, err)
 	}
 	return nil

@@ -74,6 +74,12 @@ func TestHousekeeping(t *testing.T) {
 	e.exec(`UPDATE orders.external_references SET updated_at = updated_at - interval '73 hours'`)
 	e.keepsHouse()
 	require.Equal(t, "references that are not erased after three days", references(), 3)
+	// Written while the account was deleted: without the mark.
+	e.exec(`UPDATE orders.external_references SET metadata = '{"k": "v"}', erased_at = NULL, forget = false, updated_at = clock_timestamp() WHERE order_no = $1`, forgotten)
+	e.exec(`INSERT INTO orders.acts (bucket, order_no, act_no, user_id, operator, action, text, version, forget)
+		SELECT bucket, order_no, gen_random_uuid(), user_id, 7, 'note', 'x', 2, false FROM orders.orders WHERE order_no = $1`, forgotten)
+	e.keepsHouse()
+	require.Equal(t, "references that are not erased after a write beside the deletion", references(), 3)
 	require.Equal(t, "external ids after three days", e.count(`SELECT count(*) FROM orders.external_references WHERE external_id = 'SO'`), 5)
 	require.Equal(t, "disputes that are not erased after three days", e.count(`SELECT count(*) FROM orders.disputes WHERE reason NOT IN ('', 'open')`), 0)
 	require.Equal(t, "their texts after three days", e.count(`SELECT count(*) FROM orders.dispute_texts`), 1)

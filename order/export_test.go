@@ -29,6 +29,7 @@ func TestExport(t *testing.T) {
 	b.Title = `=HYPERLINK("http://evil","a,b")`
 	m := e.placed(b, 1, 2, 3)
 	e.placed(e.item(10), 4)
+	e.exec(`INSERT INTO orders.external_references (bucket, order_no, user_id, external_id) VALUES ($1, $2, 2, '=SO/7')`, m.Grants[1].No.Bucket(), m.Grants[1].No)
 	query := "/api/v1/admin/orders/export?item_id=" + httpx.FormatID(b.ItemID)
 	read := func(query string, role auth.Role) [][]string {
 		t.Helper()
@@ -42,7 +43,8 @@ func TestExport(t *testing.T) {
 	}
 	column := func(rows [][]string, name string) string { return rows[2][slices.Index(rows[0], name)] }
 	rows := read(query, auth.Operator)
-	if len(rows) != 4 || column(rows, "order_no") != m.Grants[1].No.String() || column(rows, "title") != "'"+b.Title || column(rows, "phone") != "'"+thePhone || column(rows, "user_id") != "2" {
+	if len(rows) != 4 || column(rows, "order_no") != m.Grants[1].No.String() || column(rows, "title") != "'"+b.Title || column(rows, "phone") != "'"+thePhone || column(rows, "user_id") != "2" ||
+		column(rows, "external_id") != "'=SO/7" {
 		t.Errorf("the export: %q", rows)
 	}
 	if masked := read(query, auth.Viewer); column(masked, "phone") != "138****8000" {
@@ -55,7 +57,7 @@ func TestExport(t *testing.T) {
 	book, err := excelize.OpenReader(rec.Body)
 	require.NoError(t, err)
 	cells, err := book.GetRows(book.GetSheetName(0))
-	if err != nil || len(cells) != 4 || column(cells, "title") != b.Title || column(cells, "phone") != thePhone || column(cells, "total") != column(rows, "total") {
+	if err != nil || len(cells) != 4 || column(cells, "title") != b.Title || column(cells, "phone") != thePhone || column(cells, "external_id") != "=SO/7" || column(cells, "total") != column(rows, "total") {
 		t.Errorf("the workbook: %v %q", err, cells)
 	}
 	if n := e.count(`SELECT count(*) FROM platform.audit WHERE action = 'order.export' AND actor = 99 AND detail->>'item_id' = $1`, httpx.FormatID(b.ItemID)); n != 4 {

@@ -67,7 +67,7 @@ func TestListsPageByCursor(t *testing.T) {
 	for filter, want := range map[string]int{
 		"&disputed=true": 2, "&disputed=true&item_id=2": 1, "&disputed=true&user_id=1": 0, "&disputed=false": 8,
 		"&session_id=7": 8, "&session_id=8": 0, "&order_no=" + mine[1]: 1, "&order_no=" + mine[1] + "&user_id=3": 0, "&order_no=" + ids.NewFor(1).String(): 0,
-		"&from=" + hour(-1): 8, "&to=" + hour(-1): 0, "&from=" + hour(1): 0, "&to=" + hour(1): 8, "&user_id=1&from=" + hour(-1) + "&to=" + hour(1): 5,
+		"&created_from=" + hour(-1): 8, "&created_until=" + hour(-1): 0, "&created_from=" + hour(1): 0, "&created_until=" + hour(1): 8, "&user_id=1&created_from=" + hour(-1) + "&created_until=" + hour(1): 5,
 		"": 8, "&user_id=1": 5, "&item_id=1": 7, "&item_id=2": 1, "&activity_id=102": 1, "&status=closed": 5,
 		"&status=pending_payment&user_id=3": 2, "&user_id=3&item_id=2": 1, "&user_id=77": 0,
 	} {
@@ -75,11 +75,11 @@ func TestListsPageByCursor(t *testing.T) {
 			t.Errorf("filter %q gives %d orders, want %d", filter, len(got), want)
 		}
 	}
-	backwards := "/api/v1/admin/orders?from=" + hour(1) + "&to=" + hour(0)
+	backwards := "/api/v1/admin/orders?created_from=" + hour(1) + "&created_until=" + hour(0)
 	for path, want := range map[string]int{
 		backwards: 422, "/api/v1/orders?cursor=zzz": 422, "/api/v1/orders?limit=0": 422, "/api/v1/orders?limit=101": 422,
 		"/api/v1/admin/orders?status=lost": 422, "/api/v1/admin/orders?item_id=-1": 422,
-		"/api/v1/admin/orders?session_id=0": 422, "/api/v1/admin/orders?order_no=7": 422, "/api/v1/admin/orders?from=yesterday": 422,
+		"/api/v1/admin/orders?session_id=0": 422, "/api/v1/admin/orders?order_no=7": 422, "/api/v1/admin/orders?created_from=yesterday": 422,
 		"/api/v1/admin/orders?cursor=zzz": 422, "/api/v1/admin/orders?limit=0": 422, "/api/v1/admin/orders?limit=101": 422,
 	} {
 		if rec := e.get(path, 99, auth.Viewer); rec.Code != want || !strings.Contains(rec.Body.String(), `"code":"invalid"`) {
@@ -131,7 +131,7 @@ func TestListOfPastSaleStartsAtThatSale(t *testing.T) {
 	e.past(other.ItemID, since)
 	for filter, want := range map[string]int{
 		"item_id=1": 3, "activity_id=101": 3, "item_id=1&activity_id=101": 3, "session_id=7": 3, "session_id=7&status=paid": 0, "order_no=" + old.String(): 1,
-		"from=" + day(-31) + "&to=" + day(-29): 3, "to=" + day(-29) + "&limit=3": 3,
+		"created_from=" + day(-31) + "&created_until=" + day(-29): 3, "created_until=" + day(-29) + "&limit=3": 3,
 	} {
 		scanned, fetched := e.readBy(func() {
 			rec := e.get("/api/v1/admin/orders?"+filter, 99, auth.Viewer)

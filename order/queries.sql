@@ -294,12 +294,17 @@ WITH sent AS (
 )
 SELECT * FROM sent;
 
--- name: ForgetUser :exec
--- What was written about a user's orders is erased as soon as they have ended.
-WITH d AS (UPDATE orders.details d SET forget = true WHERE d.user_id = @user_id AND d.erased_at IS NULL),
-     a AS (UPDATE orders.acts a SET forget = true WHERE a.user_id = @user_id AND a.erased_at IS NULL),
-     x AS (UPDATE orders.external_references x SET forget = true WHERE x.user_id = @user_id AND x.erased_at IS NULL)
-UPDATE orders.disputes p SET forget = true WHERE p.user_id = @user_id AND p.erased_at IS NULL;
+-- name: ForgetUsers :exec
+-- What was written about the users' orders is erased as soon as they have ended.
+WITH d AS (UPDATE orders.details d SET forget = true WHERE d.user_id = ANY(@user_ids::bigint[]) AND d.erased_at IS NULL AND NOT d.forget),
+     a AS (UPDATE orders.acts a SET forget = true WHERE a.user_id = ANY(@user_ids::bigint[]) AND a.erased_at IS NULL AND NOT a.forget),
+     x AS (UPDATE orders.external_references x SET forget = true WHERE x.user_id = ANY(@user_ids::bigint[]) AND x.erased_at IS NULL AND NOT x.forget),
+     u AS (INSERT INTO orders.forgotten_users (user_id) SELECT unnest(@user_ids::bigint[]) ON CONFLICT DO NOTHING)
+UPDATE orders.disputes p SET forget = true WHERE p.user_id = ANY(@user_ids::bigint[]) AND p.erased_at IS NULL AND NOT p.forget;
+
+-- name: LatelyForgotten :many
+-- The users who have deleted their accounts within a day.
+SELECT user_id FROM orders.forgotten_users WHERE at > clock_timestamp() - interval '1 day';
 
 -- name: EraseDetails :execrows
 -- The digest stays: a code of an order that was picked up is still known as such. Details are older than their order's end,
@@ -338,11 +343,11 @@ WHERE (a.order_no, a.bucket, a.act_no) IN (
     LIMIT @at_most FOR UPDATE OF x SKIP LOCKED);
 
 -- name: PutExternalReference :exec
--- What was erased and is put again is erased again in its time.
-INSERT INTO orders.external_references AS x (bucket, order_no, user_id, external_id, metadata)
-VALUES (@bucket, @order_no, @user_id, @external_id, @metadata)
+-- What was erased and is put again is erased again in its time: at once, if the user has deleted the account.
+INSERT INTO orders.external_references AS x (bucket, order_no, user_id, external_id, metadata, forget)
+VALUES (@bucket, @order_no, @user_id, @external_id, @metadata, EXISTS (SELECT FROM orders.forgotten_users f WHERE f.user_id = @user_id))
 ON CONFLICT (order_no, bucket) DO UPDATE
-SET external_id = excluded.external_id, metadata = excluded.metadata, erased_at = NULL, updated_at = clock_timestamp();
+SET external_id = excluded.external_id, metadata = excluded.metadata, forget = x.forget OR excluded.forget, erased_at = NULL, updated_at = clock_timestamp();
 
 -- name: ExternalReferenceOf :one
 SELECT external_id, metadata FROM orders.external_references WHERE order_no = @order_no AND bucket = @bucket;

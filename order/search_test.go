@@ -64,6 +64,8 @@ type listed struct {
 		Phone   string             `json:"phone"`
 		PaidAt  string             `json:"paid_at"`
 		PaidBy  *orderevent.PaidBy `json:"paid_by"`
+
+		ExternalID string `json:"external_id"`
 	}
 	NextCursor string `json:"next_cursor"`
 }
@@ -109,8 +111,8 @@ func TestSearchByEachName(t *testing.T) {
 		"payment_no=" + payment.String() + "&provider_txn=wx-42&order_no=" + no.String(): 1, "payment_no=" + payment.String() + "&order_no=" + m.Grants[0].No.String(): 0,
 		"external_id=SO%2F7": 2, "external_id=SO%2F7&limit=1": 2, "external_id=so/7": 0, "external_id=SO/7&provider_txn=wx-42": 1,
 		"sku=A-1": 3, "sku=A-2": 0, "sku=A-1&item_id=9": 0, "sku=A-1&status=paid": 1, "status=paid": 1, "status=pending_payment": 2, "status=pending_payment&item_id=9": 0,
-		"paid_from=" + at(-5): 1, "paid_to=" + at(-5): 0, "paid_from=" + at(-5) + "&paid_to=" + at(5): 1, "paid_from=" + at(-5) + "&status=completed": 0, "paid_from=" + at(-5) + "&user_id=2": 1,
-		"updated_from=" + at(-5): 3, "updated_from=" + at(5): 0, "updated_to=" + at(-5): 0, "updated_from=" + at(-5) + "&updated_to=" + at(5): 3,
+		"paid_from=" + at(-5): 1, "paid_until=" + at(-5): 0, "paid_from=" + at(-5) + "&paid_until=" + at(5): 1, "paid_from=" + at(-5) + "&status=completed": 0, "paid_from=" + at(-5) + "&user_id=2": 1,
+		"updated_from=" + at(-5): 3, "updated_from=" + at(5): 0, "updated_until=" + at(-5): 0, "updated_from=" + at(-5) + "&updated_until=" + at(5): 3,
 		"updated_from=" + at(-5) + "&status=paid": 1, "updated_from=" + at(-5) + "&paid_from=" + at(-5): 1, "updated_from=" + at(-5) + "&status=pending_payment&limit=1": 2,
 		"updated_from=" + at(-5) + "&limit=1": 3,
 	} {
@@ -125,13 +127,13 @@ func TestSearchByEachName(t *testing.T) {
 	}
 	for role, phone := range map[auth.Role]string{auth.Operator: thePhone, auth.Viewer: "138****8000"} {
 		r := e.listPage(role, "order_no="+no.String()).Data[0]
-		if r.SKU != "A-1" || r.Spec != "red" || r.Phone != phone || r.PaidAt == "" || r.PaidBy == nil || *r.PaidBy != by {
+		if r.SKU != "A-1" || r.Spec != "red" || r.Phone != phone || r.PaidAt == "" || r.PaidBy == nil || *r.PaidBy != by || r.ExternalID != "SO/7" {
 			t.Errorf("the row as %s reads it: %+v, paid by %+v", role, r, r.PaidBy)
 		}
 	}
 	for query, want := range map[string]string{
 		"payment_no=7": "payment_no have 32 hex digits", "cursor=c5-" + no.String(): "cursor is not one", "cursor=n-" + no.String() + "&updated_from=" + at(0): "cursor is not one",
-		"paid_from=" + at(5) + "&paid_to=" + at(0): "must be before", "updated_from=" + at(5) + "&updated_to=" + at(0): "must be before",
+		"paid_from=" + at(5) + "&paid_until=" + at(0): "must be before", "updated_from=" + at(5) + "&updated_until=" + at(0): "must be before",
 	} {
 		if rec := e.get("/api/v1/admin/orders?"+query, 99, auth.Operator); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), want) {
 			t.Errorf("%s: %d %s", query, rec.Code, rec.Body)
@@ -154,7 +156,7 @@ func TestPagesReadABoundedNumberOfOrders(t *testing.T) {
 	hour := url.QueryEscape(time.Now().Add(-400 * time.Hour).Format(time.RFC3339))
 	middle := url.QueryEscape(time.Now().Add(-1_006_000 * time.Second).Format(time.RFC3339)) // of the changes and payments
 	for _, query := range []string{
-		"paid_to=" + middle, "updated_to=" + middle + "&status=completed", "", "status=completed", "status=refund_failed", "status=pending_payment", "user_id=1000007", "paid_from=" + hour, "updated_from=" + hour + "&status=completed", "updated_from=" + hour, "disputed=true",
+		"paid_until=" + middle, "updated_until=" + middle + "&status=completed", "", "status=completed", "status=refund_failed", "status=pending_payment", "user_id=1000007", "paid_from=" + hour, "updated_from=" + hour + "&status=completed", "updated_from=" + hour, "disputed=true",
 	} {
 		scanned, fetched := e.readBy(func() { e.listPage(auth.Viewer, "limit=10&"+query) })
 		if scanned > 0 || fetched > 400 {

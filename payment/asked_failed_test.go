@@ -25,11 +25,11 @@ func (s *bundle) failedRefund(body string) (no ids.ID, refundNo string) {
 
 func aFailedRefundIsRetried(t *testing.T, s *bundle) {
 	t.Helper()
-	no, refundNo := s.failedRefund(`{"note":"damaged"}`)
+	no, refundNo := s.failedRefund(`{"reason":"damaged"}`)
 	s.orderIs(no, orderevent.StatusRefundFailed)
 	s.finds(checkReturned, 1)
 	s.finds(checkMoney, 0)
-	s.askBack(no, `{"note":"again"}`, "order-not-refundable")
+	s.askBack(no, `{"reason":"again"}`, "order-not-refundable")
 	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal' WHERE payment_no = (SELECT replace(payment_no::text, '-', '') FROM payments.payments WHERE order_no = $1)`, no)
 	next := s.act(firstOperator, refundNo, "retry", "", "requested").Text("refund_no")
 	require.Equal(t, "the retry has another number", next != refundNo, true)
@@ -62,7 +62,7 @@ func (s *bundle) succeededAt(refundNo, txn string) provider.RefundStatus {
 
 func aFailedRefundIsSettledByHand(t *testing.T, s *bundle) {
 	t.Helper()
-	no, refundNo := s.failedRefund(`{"note":"damaged"}`)
+	no, refundNo := s.failedRefund(`{"reason":"damaged"}`)
 	for _, blank := range []string{"", "  "} {
 		s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"`+blank+`"}`, "invalid")
 	}
@@ -84,7 +84,7 @@ func aFailedRefundIsSettledByHand(t *testing.T, s *bundle) {
 	s.refundsDone(late)
 	s.booksAreRight()
 	// And one that the bank made after it had failed it needs no operator.
-	no, refundNo = s.failedRefund(`{"note":"damaged"}`)
+	no, refundNo = s.failedRefund(`{"reason":"damaged"}`)
 	s.exec(`UPDATE sandbox.refunds SET status = 'succeeded' WHERE refund_no = $1`, refundNo)
 	require.NoError(t, s.settleRefund(t.Context(), "sandbox", s.succeededAt(refundNo, "after all"), told))
 	s.orderIs(no, orderevent.StatusRefunded)
@@ -92,10 +92,10 @@ func aFailedRefundIsSettledByHand(t *testing.T, s *bundle) {
 }
 
 func aFailedPartKeepsTheOrderFromBeingRefunded(_ *testing.T, s *bundle) {
-	no, part := s.failedRefund(`{"amount":40,"note":"scratched"}`)
+	no, part := s.failedRefund(`{"amount":{"amount":40,"currency":"CNY"},"reason":"scratched"}`)
 	s.orderIs(no, orderevent.StatusPaid)
 	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
-	s.askBack(no, `{"note":"the rest"}`, "requested")
+	s.askBack(no, `{"reason":"the rest"}`, "requested")
 	s.orderIs(no, orderevent.StatusRefundFailed) // through refunding
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefundFailed)
@@ -107,9 +107,9 @@ func aFailedPartKeepsTheOrderFromBeingRefunded(_ *testing.T, s *bundle) {
 func theWorklistIsByStatus(t *testing.T, s *bundle) {
 	t.Helper()
 	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
-	refundNo := s.askBack(no, `{"note":"again"}`, "awaiting_approval")
+	refundNo := s.askBack(no, `{"reason":"again"}`, "awaiting_approval")
 	s.act(secondOperator, refundNo, "reject", "", "rejected")
-	s.askBack(no, `{"note":"again"}`, "awaiting_approval")
+	s.askBack(no, `{"reason":"again"}`, "awaiting_approval")
 	rows, _ := s.staff(firstOperator, http.MethodGet, "refunds?status=rejected&limit=1", "").Doc["data"].([]any)
 	if len(rows) != 1 || rows[0].(map[string]any)["refund_no"] != refundNo {
 		t.Errorf("the newest rejected refund is %v, want %s", rows, refundNo)

@@ -65,6 +65,7 @@ func (p *plan) ItemsOfSKU(context.Context, string, int) (items []int64, opens, c
 const (
 	firstOperator  = int64(9_000_001)
 	secondOperator = int64(9_000_002)
+	keyMaker       = int64(9_000_003) // has made an API key that acts as firstOperator
 )
 
 // staff sends a request as an operator.
@@ -135,10 +136,10 @@ func (s *bundle) stockIs() string {
 func anOperatorRefundsAWholeOrder(t *testing.T, s *bundle) {
 	before := s.stockIs()
 	no, _ := s.paidFor(100, sandbox.Normal)
-	refundNo := s.askBack(no, `{"note":"damaged"}`, "requested")
+	refundNo := s.askBack(no, `{"reason":"damaged"}`, "requested")
 	s.orderIs(no, orderevent.StatusRefunding)
 	s.booksAreRight() // also while the refund is under way
-	s.askBack(no, `{"note":"again"}`, "order-not-refundable")
+	s.askBack(no, `{"reason":"again"}`, "order-not-refundable")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
 	require.Equal(t, "history", s.story(no), fmt.Sprintf("refunding by operator %d, refunded by provider sandbox", firstOperator))
@@ -156,7 +157,7 @@ func partsOfAnOrderGoBack(t *testing.T, s *bundle) {
 	// A capture of nothing, which the bank reported before, paid nothing.
 	s.exec(`INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency, at)
 		SELECT provider, kind, 'nothing', payment_no, order_no, 0, currency, at - interval '1 hour' FROM payments.ledger WHERE order_no = $1`, no)
-	path, part := "orders/"+no.String()+"/refunds", `{"amount":30,"note":"scratched"}`
+	path, part := "orders/"+no.String()+"/refunds", `{"amount":{"amount":30,"currency":"CNY"},"reason":"scratched"}`
 	s.says(s.staff(firstOperator, http.MethodPost, path, part), "idempotency-key-required")
 	for range 2 { // sent twice, it is one
 		s.says(s.staff(firstOperator, http.MethodPost, path, part, "Idempotency-Key", "scratch"), "requested")
@@ -164,15 +165,17 @@ func partsOfAnOrderGoBack(t *testing.T, s *bundle) {
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
-	tooMuch := s.staff(firstOperator, http.MethodPost, path, `{"amount":71,"note":"too much"}`, "Idempotency-Key", "too much")
+	tooMuch := s.staff(firstOperator, http.MethodPost, path, `{"amount":{"amount":71,"currency":"CNY"},"reason":"too much"}`, "Idempotency-Key", "too much")
 	s.says(tooMuch, "refund-exceeds")
 	if says := fmt.Sprint(tooMuch.Doc); !strings.Contains(says, "At most CNY 0.70 can still be refunded") || !strings.Contains(says, "location:body.amount") {
 		t.Errorf("the refusal neither names what is left nor marks the amount: %s", says)
 	}
-	s.askBack(no, `{"amount":0,"note":"0.00 is not all"}`, "refund-of-nothing")
-	s.askBack(no, `{"amount":20,"note":"scratched again"}`, "requested")
+	s.askBack(no, `{"amount":{"amount":0,"currency":"CNY"},"reason":"0.00 is not all"}`, "refund-of-nothing")
+	s.has(s.staff(firstOperator, http.MethodPost, path, `{"amount":{"amount":1,"currency":"JPY"},"reason":"yen of yuan"}`, "Idempotency-Key", "yen"),
+		http.StatusUnprocessableEntity, `"location":"body.amount.currency"`, "Use CNY.")
+	s.askBack(no, `{"amount":{"amount":20,"currency":"CNY"},"reason":"scratched again"}`, "requested")
 	s.orderIs(no, orderevent.StatusPaid)
-	s.askBack(no, `{"note":"the rest"}`, "requested") // while a part is under way
+	s.askBack(no, `{"reason":"the rest"}`, "requested") // while a part is under way
 	s.orderIs(no, orderevent.StatusRefunding)
 	s.booksAreRight()
 	s.refundsDone(no)
@@ -219,23 +222,29 @@ func requestsAtOneMomentNeverExceedThePayment(t *testing.T, s *bundle) {
 }
 
 // allIfZero is what a request for a refund asks for: all that is left for zero.
-func allIfZero(amount int64) *int64 {
+func allIfZero(amount int64) *orderevent.Money {
 	if amount == 0 {
 		return nil
 	}
-	return &amount
+	return &orderevent.Money{Amount: amount, Currency: "CNY"}
 }
 
 func aSecondOperatorApprovesLargeRefunds(t *testing.T, s *bundle) {
 	no, _ := s.paidFor(approvalAbove+100, sandbox.Normal)
-	s.askBack(no, `{"amount":20000,"note":"at the limit"}`, "requested")
-	refundNo := s.askBack(no, `{"amount":1,"note":"one above it in all"}`, "awaiting_approval")
-	s.askBack(no, `{"amount":100,"note":"more than is left"}`, "refund-exceeds")
-	rest := s.askBack(no, `{"note":"the rest"}`, "awaiting_approval")
+	s.askBack(no, `{"amount":{"amount":20000,"currency":"CNY"},"reason":"at the limit"}`, "requested")
+	refundNo := s.askBack(no, `{"amount":{"amount":1,"currency":"CNY"},"reason":"one above it in all"}`, "awaiting_approval")
+	s.askBack(no, `{"amount":{"amount":100,"currency":"CNY"},"reason":"more than is left"}`, "refund-exceeds")
+	rest := s.askBack(no, `{"reason":"the rest"}`, "awaiting_approval")
+	require.Equal(t, "refunds that are announced to wait", read[string](s, `SELECT string_agg(p->>'refund_no', ' ' ORDER BY id) FROM platform.outbox, convert_from(payload, 'UTF8') t, CAST(t AS jsonb) p
+		WHERE subject = 'events.payment.refund_awaiting' AND p->>'order_no' = $1`, no.String()), refundNo+" "+rest)
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
 	s.act(firstOperator, refundNo, "approve", "", "refund-second-operator")
+	_, err := s.db.Exec(t.Context(), `WITH service AS (INSERT INTO account.users (id, name) OVERRIDING SYSTEM VALUE VALUES ($1, 'Warehouse') RETURNING id)
+		INSERT INTO account.api_keys (user_id, name, hash, hint, scopes, created_by) SELECT id, 'Warehouse', '\x00', '', '{orders:write}', $2 FROM service`, firstOperator, keyMaker)
+	require.NoError(t, err)
+	s.act(keyMaker, refundNo, "approve", "", "refund-second-operator")
 	s.act(secondOperator, refundNo, "approve", "", "requested")
 	s.act(secondOperator, refundNo, "approve", "", "refund-not-waiting")
 	s.act(secondOperator, refundNo, "reject", "", "refund-not-waiting")
@@ -250,12 +259,12 @@ func aSecondOperatorApprovesLargeRefunds(t *testing.T, s *bundle) {
 
 func aRejectedRefundLeavesTheOrderAsItIs(_ *testing.T, s *bundle) {
 	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
-	refundNo := s.askBack(no, `{"note":"a whim"}`, "awaiting_approval")
+	refundNo := s.askBack(no, `{"reason":"a whim"}`, "awaiting_approval")
 	s.act(firstOperator, refundNo, "reject", "", "rejected") // also who asked may take it back
 	s.act(secondOperator, refundNo, "approve", "", "refund-not-waiting")
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
-	s.askBack(no, `{"note":"a reason"}`, "awaiting_approval")
+	s.askBack(no, `{"reason":"a reason"}`, "awaiting_approval")
 }
 
 func shoppersRefundByTheActivitysRule(t *testing.T, s *bundle) {
@@ -276,14 +285,14 @@ func shoppersRefundByTheActivitysRule(t *testing.T, s *bundle) {
 		stranger++
 	}
 	s.says(s.post(stranger, path, ""), "not-found")
-	s.says(s.post(user, path, `{"note":"too small"}`), "requested")
+	s.says(s.post(user, path, `{"reason":"too small"}`), "requested")
 	s.says(s.post(user, path, ""), "order-not-refundable")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
 	require.Equal(t, "history", s.story(no), "refunding by shopper, refunded by provider sandbox")
 	// What an operator has refunded in part is the operator's to decide about.
 	no, user = s.paidFor(100, sandbox.Normal)
-	s.askBack(no, `{"amount":1,"note":"scratched"}`, "requested")
+	s.askBack(no, `{"amount":{"amount":1,"currency":"CNY"},"reason":"scratched"}`, "requested")
 	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", ""), "refund-not-allowed")
 	s.refundsDone(no)
 	s.booksAreRight()
@@ -312,7 +321,7 @@ func unitsAreWrittenOff(t *testing.T, s *bundle) {
 		_, err := fmt.Sscanf(s.stockIs(), "%d, %d", &available, &written)
 		require.NoError(t, err)
 		rev := read[int](s, `SELECT rev FROM inventory.stock WHERE item_id = $1`, s.item)
-		s.askBack(no, `{"note":"damaged"`+tt.units+`}`, "requested")
+		s.askBack(no, `{"reason":"damaged"`+tt.units+`}`, "requested")
 		s.refundsDone(no)
 		require.Equal(t, tt.name+": stock", s.stockIs(), fmt.Sprintf("%d, %d", available+tt.returned, written+tt.writen))
 		require.Equal(t, tt.name+": rev", read[int](s, `SELECT rev FROM inventory.stock WHERE item_id = $1`, s.item), rev+tt.writen)
@@ -325,7 +334,7 @@ func unitsAreWrittenOff(t *testing.T, s *bundle) {
 func anOrderThatCostNothingIsRefunded(_ *testing.T, s *bundle) {
 	no, user := s.one(0)
 	s.says(s.askToPay(no, user), "captured")
-	s.askBack(no, `{"note":"a free gift comes back"}`, "requested")
+	s.askBack(no, `{"reason":"a free gift comes back"}`, "requested")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
 	s.booksAreRight()

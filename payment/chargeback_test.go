@@ -88,7 +88,7 @@ func TestChargebacks(t *testing.T) {
 	no, capture := paid(sandbox.ChargebackWon)
 	report(capture, created)
 	is(no, "open 4200 withdrawn false, rows 0 0, alarms 1")
-	waiting := s.askBack(no, `{"note":"asked for before the bank took it"}`, "awaiting_approval")
+	waiting := s.askBack(no, `{"reason":"asked for before the bank took it"}`, "awaiting_approval")
 	report(capture, withdrawn)
 	is(no, "open 4200 withdrawn true, rows 1 0, alarms 1")
 	shown, _ := s.document(no, read[int64](s, `SELECT user_id FROM orders.orders WHERE order_no = $1`, no)).Doc["payment"].(map[string]any)
@@ -102,16 +102,16 @@ func TestChargebacks(t *testing.T) {
 	s.exec(`UPDATE payments.refunds SET status = 'failed'`)
 	s.act(secondOperator, waiting, "retry", "", "payment-charged-back")
 	s.exec(`DELETE FROM payments.refunds`)
-	s.askBack(no, `{"note":"the shopper asks"}`, "payment-charged-back")
+	s.askBack(no, `{"reason":"the shopper asks"}`, "payment-charged-back")
 	report(capture, reinstated)
 	s.booksAreRight()
-	s.askBack(no, `{"amount":1,"note":"the shopper asks"}`, "requested")
+	s.askBack(no, `{"amount":{"amount":1,"currency":"CNY"},"reason":"the shopper asks"}`, "requested")
 	s.exec(`DELETE FROM payments.refunds`) // the bank would make it
 
 	// The shopper takes back what a failed refund owes: the refund is not made again, and ends once the shop has lost.
 	late, lateMoney := captured(sandbox.ChargebackLost, outcomeLate)
 	owed, owedMoney := paid(sandbox.ChargebackLost)
-	s.askBack(owed, `{"note":"damaged"}`, "awaiting_approval")
+	s.askBack(owed, `{"reason":"damaged"}`, "awaiting_approval")
 	s.exec(`UPDATE payments.refunds SET status = 'failed'`)
 	s.exec(`UPDATE orders.orders SET status = 'refund_failed' WHERE order_no = $1`, owed)
 	nos := []ids.ID{no, late, owed}
@@ -184,7 +184,7 @@ func TestChargebacks(t *testing.T) {
 	}
 	// The bank gives the money of a lost chargeback back, and what that chargeback ended is owed again.
 	again, againMoney := paid(sandbox.Normal)
-	refund := s.askBack(again, `{"note":"damaged"}`, "awaiting_approval")
+	refund := s.askBack(again, `{"reason":"damaged"}`, "awaiting_approval")
 	s.exec(`UPDATE payments.refunds SET status = 'failed' WHERE order_no = $1`, again)
 	s.exec(`UPDATE orders.orders SET status = 'refund_failed' WHERE order_no = $1`, again)
 	report(againMoney, withdrawn)
@@ -223,7 +223,7 @@ func TestChargebacks(t *testing.T) {
 	}
 	surplus := read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, twice).String()
 	report(second, withdrawn)
-	kept := s.askBack(twice, `{"amount":4000,"note":"damaged"}`, "requested")
+	kept := s.askBack(twice, `{"amount":{"amount":4000,"currency":"CNY"},"reason":"damaged"}`, "requested")
 	s.exec(`UPDATE payments.refunds SET status = 'failed' WHERE order_no = $1`, twice)
 	s.act(firstOperator, surplus, "retry", "", "payment-charged-back")
 	report(second, lost)
@@ -232,19 +232,19 @@ func TestChargebacks(t *testing.T) {
 	s.act(firstOperator, kept, "settle-by-hand", `{"receipt":"42"}`, "settled_by_hand")
 	s.booksAreRight()
 	s.exec(`UPDATE payments.chargebacks SET capture_txn = NULL`) // as the release before wrote it
-	s.askBack(twice, `{"amount":1,"note":"damaged"}`, "payment-charged-back")
+	s.askBack(twice, `{"amount":{"amount":1,"currency":"CNY"},"reason":"damaged"}`, "payment-charged-back")
 
 	// A bank that takes a part leaves the rest to refunds.
 	partly, whole := paid(sandbox.Normal)
 	part := whole
 	part.Amount = 1000
 	report(part, withdrawn)
-	s.askBack(partly, `{"amount":3201,"note":"damaged"}`, "payment-charged-back")
+	s.askBack(partly, `{"amount":{"amount":3201,"currency":"CNY"},"reason":"damaged"}`, "payment-charged-back")
 	report(part, lost)
-	s.askBack(partly, `{"amount":3201,"note":"damaged"}`, "payment-charged-back")
-	rest := s.askBack(partly, `{"note":"all that is left"}`, "requested")
+	s.askBack(partly, `{"amount":{"amount":3201,"currency":"CNY"},"reason":"damaged"}`, "payment-charged-back")
+	rest := s.askBack(partly, `{"reason":"all that is left"}`, "requested")
 	require.Equal(t, "what goes back beside the bank's 1000 of 4200", read[int64](s, `SELECT amount FROM payments.refunds WHERE order_no = $1`, partly), 3200)
-	s.askBack(partly, `{"amount":1,"note":"damaged"}`, "payment-charged-back")
+	s.askBack(partly, `{"amount":{"amount":1,"currency":"CNY"},"reason":"damaged"}`, "payment-charged-back")
 	s.exec(`UPDATE payments.refunds SET status = 'failed' WHERE order_no = $1`, partly)
 	s.act(firstOperator, rest, "retry", "", "requested")
 	s.booksAreRight()

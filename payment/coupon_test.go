@@ -214,11 +214,11 @@ func aRefundedOrderGivesItsCouponBack(t *testing.T, s *bundle) {
 	coupon := s.issued(user, 900)
 	a := s.choose(no, user, coupon, 9000)
 	s.settlesAt(a.Text("pay_url"), no)
-	s.askBack(no, `{"amount":1000,"note":"scratched"}`, "requested")
+	s.askBack(no, `{"amount":{"amount":1000,"currency":"CNY"},"reason":"scratched"}`, "requested")
 	s.refundsDone(no)
 	s.couponIs(user, coupon, "used") // part of the money is no refund of the order
 	s.couponsAgree()
-	s.askBack(no, `{"note":"the rest"}`, "requested")
+	s.askBack(no, `{"reason":"the rest"}`, "requested")
 	s.couponsAgree()
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)

@@ -9,10 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/store/pg"
 	"stampede/platform/workshop/require"
 )
 
@@ -113,7 +116,7 @@ func goodsThatLeftTheShop(t *testing.T, s *bundle) {
 	no, user := s.paidFor(100, sandbox.Normal)
 	s.staff(firstOperator, http.MethodPut, "orders/"+no.String()+"/shipment", `{"carrier":"SF","tracking_no":"1"}`)
 	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", ""), "refund-not-allowed")
-	s.askBack(no, `{"note":"lost on its way"}`, "requested")
+	s.askBack(no, `{"reason":"lost on its way"}`, "requested")
 	require.Equal(t, "the units", read[string](s, `SELECT units FROM payments.refunds WHERE order_no = $1`, no), "write_off")
 	s.refundsDone(no)
 	s.historyEnds(no, "paid by operator %[1]d: refund lost on its way; refunding by operator %[1]d; refunded by provider sandbox")
@@ -121,7 +124,7 @@ func goodsThatLeftTheShop(t *testing.T, s *bundle) {
 
 	// A refund that waited for its approval while the parcel left.
 	no, _ = s.paidFor(approvalAbove+1, sandbox.Normal)
-	refundNo := s.askBack(no, `{"note":"broken"}`, "awaiting_approval")
+	refundNo := s.askBack(no, `{"reason":"broken"}`, "awaiting_approval")
 	s.staff(firstOperator, http.MethodPut, "orders/"+no.String()+"/shipment", `{"carrier":"SF","tracking_no":"1"}`)
 	s.act(secondOperator, refundNo, "approve", "", "requested")
 	require.Equal(t, "the units of the one that waited", read[string](s, `SELECT units FROM payments.refunds WHERE order_no = $1`, no), "write_off")
@@ -132,7 +135,7 @@ func notesStayAmongOperators(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "orders/" + no.String() + "/notes"
 	for range 2 {
-		s.staff(firstOperator, http.MethodPost, path, `{"text":"call back on Friday"}`, "Idempotency-Key", "n1").Want(t, "", http.StatusOK, "")
+		s.staff(firstOperator, http.MethodPost, path, `{"note":"call back on Friday"}`, "Idempotency-Key", "n1").Want(t, "", http.StatusOK, "")
 	}
 	require.Equal(t, "history", s.history(no), fmt.Sprintf("pending_payment by system; pending_payment by operator %d: note call back on Friday", firstOperator))
 	if got := s.audited("order.note", no); strings.Contains(got, "Friday") || got == "" {
@@ -153,7 +156,7 @@ func whatOtherSystemsKeep(t *testing.T, s *bundle) {
 		return read[int](s, `SELECT count(*)::int FROM platform.audit WHERE action = 'order.external' AND subject = $1`, "order "+no.String())
 	}
 	for range 2 { // the repetition has no effect
-		a := s.staff(firstOperator, http.MethodPut, path, `{"external_id":"SO/7","metadata":{"clerk":"Li Lei"}}`)
+		a := s.staff(firstOperator, http.MethodPatch, path, `{"external_id":"SO/7","metadata":{"clerk":"Li Lei"}}`)
 		a.Want(t, "set", http.StatusOK, "", `"external_id":"SO/7"`, `"metadata":{"clerk":"Li Lei"}`)
 	}
 	require.Equal(t, "records", records(), 1)
@@ -164,12 +167,22 @@ func whatOtherSystemsKeep(t *testing.T, s *bundle) {
 	}
 	require.Equal(t, "the order's version", read[int32](s, `SELECT version FROM orders.orders WHERE order_no = $1`, no), version)
 	for _, bad := range []string{`{"external_id":"a b"}`, `{"external_id":"é"}`, `{"metadata":{"":"x"}}`, `{"metadata":{"k":"\u0001"}}`, `{"metadata":{"k":1}}`} {
-		s.says(s.staff(firstOperator, http.MethodPut, path, bad), "invalid")
+		s.says(s.staff(firstOperator, http.MethodPatch, path, bad), "invalid")
 	}
-	s.says(s.staff(firstOperator, http.MethodPut, "orders/"+ids.NewFor(user).String()+"/external", `{}`), "not-found")
-	a := s.staff(firstOperator, http.MethodPut, path, `{}`)
+	s.says(s.staff(firstOperator, http.MethodPatch, "orders/"+ids.NewFor(user).String()+"/external", `{}`), "not-found")
+	s.staff(firstOperator, http.MethodPatch, path, `{}`).Want(t, "nothing to change", http.StatusOK, "", `"external_id":"SO/7"`, `"metadata":{"clerk":"Li Lei"}`)
+	a := s.staff(firstOperator, http.MethodPatch, path, `{"metadata":{}}`)
+	a.Want(t, "no metadata", http.StatusOK, "", `"external_id":"SO/7"`)
+	a = s.staff(firstOperator, http.MethodPatch, path, `{"external_id":""}`)
 	a.Want(t, "removed", http.StatusOK, "")
-	require.Equal(t, "what is left", []any{a.Doc["external_id"], a.Doc["metadata"], records()}, []any{nil, nil, 2})
+	require.Equal(t, "what is left", []any{a.Doc["external_id"], a.Doc["metadata"], records()}, []any{nil, nil, 3})
+
+	// Written after the user has deleted the account, to an order that had none, it is to be erased with the rest.
+	later, gone := s.one(100)
+	require.NoError(t, pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.orders.Forget(t.Context(), tx, gone) }))
+	s.staff(firstOperator, http.MethodPatch, "orders/"+later.String()+"/external", `{"metadata":{"clerk":"Li Lei"}}`).Want(t, "set after the deletion", http.StatusOK, "")
+	require.Equal(t, "forgotten references", read[int](s, `SELECT count(*)::int FROM orders.external_references WHERE forget AND order_no = $1`, later), 1)
+	require.Equal(t, "of others", read[int](s, `SELECT count(*)::int FROM orders.external_references WHERE forget AND user_id = $1`, user), 0)
 }
 
 // list sends a list and returns the outcome of each order, and the sums.
@@ -221,7 +234,11 @@ func listOf(action, reason string, nos ...ids.ID) string {
 	for i, no := range nos {
 		rows[i] = map[string]string{"order_no": no.String()}
 	}
-	raw, _ := json.Marshal(map[string]any{"action": action, "reason": reason, "orders": rows})
+	why := "reason"
+	if action == "note" {
+		why = action
+	}
+	raw, _ := json.Marshal(map[string]any{"action": action, why: reason, "orders": rows})
 	return string(raw)
 }
 
@@ -278,11 +295,11 @@ func aListRespectsTheApprovalLimit(t *testing.T, s *bundle) {
 // A list that broke off is sent again: without a key it would refund a part twice.
 func aListThatRefundsPartsNeedsAKey(t *testing.T, s *bundle) {
 	no, _ := s.paidFor(100, sandbox.Normal)
-	part := fmt.Sprintf(`{"action":"refund","reason":"scratched","orders":[{"order_no":%q,"amount":30}]}`, no)
+	part := fmt.Sprintf(`{"action":"refund","reason":"scratched","orders":[{"order_no":%q,"amount":{"amount":30,"currency":"CNY"}}]}`, no)
 	if got, sums := s.list("", part); sums != "false 0 1" || !strings.HasPrefix(got[no.String()], "idempotency-key-required") {
 		t.Errorf("without a key: %s of %v", sums, got)
 	}
-	if got, sums := s.list("zero", strings.Replace(part, `"amount":30`, `"amount":0`, 1)); sums != "false 0 1" || !strings.HasPrefix(got[no.String()], "refund-of-nothing") {
+	if got, sums := s.list("zero", strings.Replace(part, `{"amount":30`, `{"amount":0`, 1)); sums != "false 0 1" || !strings.HasPrefix(got[no.String()], "refund-of-nothing") {
 		t.Errorf("of zero: %s of %v", sums, got)
 	}
 	for range 2 {
@@ -302,7 +319,7 @@ func aListThatCannotBeMeant(t *testing.T, s *bundle) {
 		"no parcel":       listOf("ship", "", no),
 		"a parcel":        fmt.Sprintf(`{"action":"note","reason":"x","orders":[{"order_no":%q,"carrier":"SF","tracking_no":"7"}]}`, no),
 		"half a parcel":   fmt.Sprintf(`{"action":"complete","orders":[{"order_no":%q,"carrier":"SF"}]}`, no),
-		"an amount":       fmt.Sprintf(`{"action":"cancel","reason":"x","orders":[{"order_no":%q,"amount":1}]}`, no),
+		"an amount":       fmt.Sprintf(`{"action":"cancel","reason":"x","orders":[{"order_no":%q,"amount":{"amount":1,"currency":"CNY"}}]}`, no),
 		"an empty list":   `{"action":"cancel","reason":"x","orders":[]}`,
 		"another action":  listOf("delete", "x", no),
 		"too many orders": listOf("note", "x", make([]ids.ID, 1001)...),

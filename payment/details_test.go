@@ -54,8 +54,10 @@ func TestDetails(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
 	s.plan.sale = seckillevent.Sale{SKU: "shoe-42", Activity: "双十一", Session: "20:00", Checkout: seckillevent.Checkout{
-		Ways: []seckillevent.Way{seckillevent.Delivery, seckillevent.Pickup}, Freight: 8, FreeFrom: 500,
-		Name: seckillevent.Required, Phone: seckillevent.Required, Address: seckillevent.Required, Note: seckillevent.Optional,
+		Freight: 8, FreeFrom: 500, Currency: "CNY", Asked: seckillevent.Asked{
+			Ways: []seckillevent.Way{seckillevent.Delivery, seckillevent.Pickup},
+			Name: seckillevent.Required, Phone: seckillevent.Required, Address: seckillevent.Required, Note: seckillevent.Optional,
+		},
 	}}
 	for _, store := range []string{`{"name":"旗舰店","address":"南京路 1 号","hours":"10:00–22:00"}`, `{"name":"旧店","address":"南京路 2 号"}`} {
 		s.has(s.staff(firstOperator, http.MethodPost, "stores", store), http.StatusCreated, `"open":true`)

@@ -24,14 +24,14 @@ func aRetryForAnEarlierDisputeClosesNoOther(t *testing.T, s *bundle) {
 		return s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`).Text("dispute_no")
 	}
 	end := func(dispute, refund string) string {
-		return s.staff(firstOperator, http.MethodPost, "disputes/"+dispute+"/close", `{"text":"退您一部分","refund":`+refund+`}`).Text("refund_no")
+		return s.staff(firstOperator, http.MethodPost, "disputes/"+dispute+"/close", `{"reason":"退您一部分","refund":`+refund+`}`).Text("refund_no")
 	}
-	failed := end(open(), `{"amount":40}`)
+	failed := end(open(), `{"amount":{"amount":40,"currency":"CNY"}}`)
 	s.refundsDone(no)
 	second := open()
 	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
 	retried := s.act(firstOperator, failed, "retry", "", "requested").Text("refund_no")
-	if got := end(second, `{"amount":20}`); got == "" || got == retried || got == failed {
+	if got := end(second, `{"amount":{"amount":20,"currency":"CNY"}}`); got == "" || got == retried || got == failed {
 		t.Errorf("the second dispute is closed by refund %q; the first had %s, retried as %s", got, failed, retried)
 	}
 	s.refundsDone(no)
@@ -49,7 +49,7 @@ func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 	first := make(chan answer)
 	go func() {
 		defer close(first)
-		first <- s.staff(firstOperator, http.MethodPost, path, `{"text":"退您一部分","refund":{"amount":40}}`)
+		first <- s.staff(firstOperator, http.MethodPost, path, `{"reason":"退您一部分","refund":{"amount":{"amount":40,"currency":"CNY"}}}`)
 	}()
 	s.until("the closing waits to write its text, and ends", func() bool {
 		return read[int](s, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
@@ -58,7 +58,7 @@ func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 		t.Errorf("without its connection: %v", a.Doc)
 	}
 	release()
-	s.staff(secondOperator, http.MethodPost, path, `{"text":"不退"}`)
+	s.staff(secondOperator, http.MethodPost, path, `{"reason":"不退"}`)
 	got := read[string](s, `SELECT d.Status || ' ' || d.outcome || ' ' || count(r.refund_no) FROM orders.disputes d
 		LEFT JOIN payments.refunds r ON r.order_no = d.order_no WHERE d.order_no = $1 GROUP BY d.Status, d.outcome`, no)
 	if got != "closed refund 1" && got != "closed no_refund 0" {
@@ -80,7 +80,7 @@ func disputesCloseWithOneRefund(t *testing.T, s *bundle) {
 
 	first := open()
 	for range 2 { // sent twice, it is one
-		a := s.staff(firstOperator, http.MethodPost, "disputes/"+first+"/close", `{"text":"退您一部分","refund":{"amount":40}}`)
+		a := s.staff(firstOperator, http.MethodPost, "disputes/"+first+"/close", `{"reason":"退您一部分","refund":{"amount":{"amount":40,"currency":"CNY"}}}`)
 		require.Equal(t, "refunds, and one is named", []any{refunds(), a.Text("refund_no") != ""}, []any{1, true})
 	}
 	s.refundsDone(no)
@@ -88,9 +88,9 @@ func disputesCloseWithOneRefund(t *testing.T, s *bundle) {
 
 	second := open()
 	end := "disputes/" + second + "/close"
-	s.says(s.staff(firstOperator, http.MethodPost, end, `{"text":"多退","refund":{"amount":61}}`), "refund-exceeds")
-	s.says(s.staff(firstOperator, http.MethodPost, end, `{"text":"退 0 元","refund":{"amount":0}}`), "refund-of-nothing")
-	s.says(s.staff(firstOperator, http.MethodPost, end, `{"text":"全退","refund":{}}`), "closed")
+	s.says(s.staff(firstOperator, http.MethodPost, end, `{"reason":"多退","refund":{"amount":{"amount":61,"currency":"CNY"}}}`), "refund-exceeds")
+	s.says(s.staff(firstOperator, http.MethodPost, end, `{"reason":"退 0 元","refund":{"amount":{"amount":0,"currency":"CNY"}}}`), "refund-of-nothing")
+	s.says(s.staff(firstOperator, http.MethodPost, end, `{"reason":"全退","refund":{}}`), "closed")
 	require.Equal(t, "refunds", refunds(), 2)
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
@@ -118,7 +118,7 @@ func TestEdgesOfRefunds(t *testing.T) {
 func unitsHandedOverBeforeTheApprovalAreWrittenOff(t *testing.T, s *bundle) {
 	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
 	before := s.stockIs()
-	refundNo := s.askBack(no, `{"note":"a whim"}`, "awaiting_approval")
+	refundNo := s.askBack(no, `{"reason":"a whim"}`, "awaiting_approval")
 	s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", "").Want(t, "complete", http.StatusOK, "")
 	s.act(secondOperator, refundNo, "approve", "", "requested")
 	s.refundsDone(no)
@@ -130,10 +130,10 @@ func unitsHandedOverBeforeTheApprovalAreWrittenOff(t *testing.T, s *bundle) {
 // A retry repeats a refund's money, not its decision about units, which may be older
 // than another one's.
 func aRetryKeepsTheLatestDecisionAboutUnits(t *testing.T, s *bundle) {
-	no, part := s.failedRefund(`{"amount":40,"note":"scratched"}`)
+	no, part := s.failedRefund(`{"amount":{"amount":40,"currency":"CNY"},"reason":"scratched"}`)
 	before := s.stockIs()
 	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
-	s.askBack(no, `{"note":"the rest","units":"write_off"}`, "requested")
+	s.askBack(no, `{"reason":"the rest","units":"write_off"}`, "requested")
 	s.refundsDone(no)
 	s.act(secondOperator, part, "retry", "", "requested")
 	s.refundsDone(no)
@@ -147,11 +147,11 @@ func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 	s.plan.within = time.Hour
 	t.Cleanup(func() { *s.plan = plan{} })
 	no, user := s.paidFor(100, sandbox.Normal)
-	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", `{"note":"my street is too narrow"}`), "requested")
+	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", `{"reason":"my street is too narrow"}`), "requested")
 	s.exec(`UPDATE payments.refunds SET status = 'failed' WHERE order_no = $1`, no)
 	s.act(firstOperator, read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no).String(), "retry", "", "requested")
 	other, otherUser := s.paidFor(100, sandbox.Normal)
-	s.askBack(other, `{"note":"damaged"}`, "requested")
+	s.askBack(other, `{"reason":"damaged"}`, "requested")
 	answered, third := s.paidFor(100, sandbox.Normal)
 	_, err := s.Refunds.Request(t.Context(), "", refund.Request{OrderNo: answered, Reason: refund.ByDispute, Note: "退给您母亲"})
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ type paymentMethod struct {
 	Provider   string          `json:"provider" example:"wechat"`
 	Method     provider.Method `json:"method" example:"native"`
 	Kind       provider.Kind   `json:"kind" enum:"redirect,qr_code,in_app" doc:"What the answer to a payment request has: pay_url, qr_code, or jsapi, which needs a login with the provider's app"`
-	Currencies []string        `json:"currencies,omitempty" doc:"Those that it takes; any when left out"`
+	Currencies []string        `json:"currencies,omitempty" doc:"Those that it takes; any when left out" example:"[\"CNY\"]"`
 	// A shopper may begin to pay until so long before the order's deadline.
 	LeastSeconds int `json:"least_seconds" doc:"How much of an order's time to pay has to be left"`
 }

@@ -34,6 +34,8 @@ type Deps struct {
 	Providers []provider.Provider
 	// OpenID returns a user's name in an app of a provider, or "". Nil: no user has one.
 	OpenID func(ctx context.Context, user int64, app string) (string, error)
+	// MakerOf returns who made the API key that acts as a user; 0 for a person. Nil: there are no keys.
+	MakerOf func(ctx context.Context, user int64) (int64, error)
 	// BaseURL is where providers reach this process, without a trailing slash.
 	BaseURL string
 	Log     *slog.Logger

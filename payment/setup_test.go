@@ -32,6 +32,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/keys"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/tally"
@@ -158,9 +159,11 @@ func (s *bundle) instance(o options, providers ...provider.Provider) *Service {
 	if o.pay != nil {
 		o.pay(&cfg)
 	}
+	log := slog.New(slog.DiscardHandler)
+	apiKeys := keys.New(keys.Deps{DB: s.db, Log: log, Metrics: prometheus.NewRegistry()})
 	svc, err := New(cfg, Deps{
-		DB: s.db, Orders: s.orders, Plan: s.plan, Providers: providers, BaseURL: s.url,
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		DB: s.db, Orders: s.orders, Plan: s.plan, Providers: providers, MakerOf: apiKeys.MakerOf, BaseURL: s.url,
+		Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	require.NoError(s.t, err)
 	return svc

@@ -59,7 +59,7 @@ var errNoLogin = fault.Plain(fault.Invalid,
 // shopper's choice.
 var errTooLate = order.ErrNotPayable.Saying(
 	fault.T("Too little time is left to pay this way; least_seconds of GET /api/v1/payment-methods is what each way "+
-		"needs before pay_deadline.",
+		"needs before pay_until.",
 		"剩余时间不足以使用该支付方式；各方式所需时间见 GET /api/v1/payment-methods 的 least_seconds。"))
 
 // checkout begins payments.
@@ -99,9 +99,9 @@ type startedPayment struct {
 	Provider  string            `json:"provider" example:"sandbox"`
 	Method    provider.Method   `json:"method,omitempty" example:"page"`
 	Status    string            `json:"status" enum:"created,captured" doc:"captured only for an order that costs nothing"`
-	PayURL    string            `json:"pay_url,omitempty" doc:"Where to send the shopper's browser"`
-	QRCode    string            `json:"qr_code,omitempty" doc:"The text of the QR code that the shopper scans with the provider's app"`
-	QRImage   string            `json:"qr_image,omitempty" doc:"That code as a picture: a PNG in a data URL, for an <img>"`
+	PayURL    string            `json:"pay_url,omitempty" doc:"Where to send the shopper's browser" example:"https://pay.example/checkout/4200001234"`
+	QRCode    string            `json:"qr_code,omitempty" doc:"The text of the QR code that the shopper scans with the provider's app" example:"weixin://wxpay/bizpayurl?pr=4200001234"`
+	QRImage   string            `json:"qr_image,omitempty" doc:"That code as a picture: a PNG in a data URL, for an <img>" example:"data:image/png;base64,iVBORw0K"`
 	JSAPI     map[string]string `json:"jsapi,omitempty" doc:"The parameters of the payment call inside the provider's app"`
 	Amount    orderevent.Money  `json:"amount"`
 	ExpiresAt string            `json:"expires_at" format:"date-time" doc:"The provider takes no money from then on"`

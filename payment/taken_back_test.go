@@ -51,7 +51,7 @@ func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
 	_, url := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
 	s.settlesAt(url, no)
-	refundNo := s.askBack(no, `{"note":"damaged"}`, "requested")
+	refundNo := s.askBack(no, `{"reason":"damaged"}`, "requested")
 	s.refundsDone(no)
 	stock := s.stockIs()
 	succeeded := s.succeededAt(refundNo, read[string](s, `SELECT provider_txn FROM payments.ledger WHERE order_no = $1 AND kind = 'refund'`, no))
@@ -93,7 +93,7 @@ func (s *bundle) counted(code string) int64 {
 
 func aPartThatIsTakenBackIsSettledByHand(_ *testing.T, s *bundle) {
 	no, _ := s.paidFor(100, sandbox.Normal)
-	refundNo := s.askBack(no, `{"amount":30,"note":"scratched"}`, "requested")
+	refundNo := s.askBack(no, `{"amount":{"amount":30,"currency":"CNY"},"reason":"scratched"}`, "requested")
 	s.refundsDone(no)
 	s.bounce(no)
 	s.until("the refund is taken back", func() bool { return s.refundOf(no) == "operator failed" })
@@ -112,7 +112,7 @@ func theStatementShowsWhatWasTakenBack(t *testing.T, s *bundle) {
 	heard, _ := s.paidFor(100, sandbox.Normal)
 	lost, _ := s.paidFor(100, sandbox.Normal)
 	for _, no := range []ids.ID{heard, lost} {
-		s.askBack(no, `{"note":"damaged"}`, "requested")
+		s.askBack(no, `{"reason":"damaged"}`, "requested")
 		s.refundsDone(no)
 	}
 	s.bounce(heard)
@@ -139,7 +139,7 @@ func theStatementShowsWhatWasTakenBack(t *testing.T, s *bundle) {
 func aFailureAsTheRefundSucceedsIsNotLost(t *testing.T, s *bundle) {
 	t.Helper()
 	no, _ := s.paidFor(100, sandbox.Normal)
-	made := s.succeededAt(s.askBack(no, `{"amount":30,"note":"scratched"}`, "requested"), "made and taken back")
+	made := s.succeededAt(s.askBack(no, `{"amount":{"amount":30,"currency":"CNY"},"reason":"scratched"}`, "requested"), "made and taken back")
 	succeeded, failed := s.atOnce(no, made, func() error { return s.refundFailed(t.Context(), made.RefundNo, "sandbox", "taken back") })
 	if succeeded != nil || failed == nil || s.refundOf(no) != "operator succeeded" {
 		t.Errorf("the refund is %s, %v, and the failure is answered with %v", s.refundOf(no), succeeded, failed)
@@ -153,7 +153,7 @@ func aFailureAskedForAsTheRefundSucceeds(t *testing.T, s *bundle) {
 	no, _ := s.paidFor(100, sandbox.RefundFails)
 	s.door.lose.Store(true)
 	defer s.door.lose.Store(false)
-	made := s.succeededAt(s.askBack(no, `{"amount":30,"note":"scratched"}`, "requested"), "made and taken back too")
+	made := s.succeededAt(s.askBack(no, `{"amount":{"amount":30,"currency":"CNY"},"reason":"scratched"}`, "requested"), "made and taken back too")
 	row, err := s.q.Refund(t.Context(), paymentdb.RefundParams{RefundNo: made.RefundNo, Bucket: made.RefundNo.Bucket()})
 	require.NoError(t, err)
 	s.until("the bank says failed", func() bool {

@@ -219,10 +219,10 @@ func (s *Service) Routes(rt *httpx.Router) {
 			"It reads whole items, so it takes some seconds for large ones, and one request at a time is answered.",
 		Refuses: []*fault.Error{fault.ErrNotFound},
 	}, func(ctx context.Context, in *struct {
-		ItemID int64 `query:"item_id" minimum:"1" doc:"Only this item"`
+		ItemID httpx.QueryID `query:"item_id" doc:"Only this item"`
 	},
 	) (*httpx.Output[Reconciliation], error) {
-		return s.answerReconcile(ctx, in.ItemID, false)
+		return s.answerReconcile(ctx, in.ItemID.N, false)
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: reconcilePath, ID: "reconcile", Tag: "operator", Role: auth.Operator,

@@ -21,10 +21,10 @@ type Attempt struct {
 	ID      string `json:"id" example:"77"`
 	EventID string `json:"event_id"`
 	Type    string `json:"type" example:"order.paid"`
-	About   string `json:"about" doc:"An order number, or an activity"`
+	About   string `json:"about" doc:"An order number, or an activity" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Attempt int32  `json:"attempt" doc:"1 is the first; 0 was sent by an operator"`
 	Status  int32  `json:"status" doc:"HTTP status of the answer; 0 without one"`
-	Error   string `json:"error,omitempty"`
+	Error   string `json:"error,omitempty" example:"The receiver answered 503."`
 	TookMS  int32  `json:"took_ms"`
 	At      string `json:"at" format:"date-time"`
 }

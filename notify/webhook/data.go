@@ -8,6 +8,7 @@ import (
 	"stampede/order/couponevent"
 	"stampede/order/disputeevent"
 	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/alarm"
@@ -30,6 +31,11 @@ type PaymentData struct {
 	Reason    string           `json:"reason,omitempty" enum:"late,duplicate,mismatch,shopper,operator,dispute" doc:"Why the money goes back"`
 	Detail    string           `json:"detail,omitempty" doc:"Of a refund that failed: why, in the provider's words where it gave some"`
 	Whole     bool             `json:"whole,omitempty" doc:"Of a refund: with it everything is back that the order was paid with"`
+}
+
+// refundData is what the events about a refund have in common.
+func refundData(r paymentevent.Refund) PaymentData {
+	return PaymentData{RefundNo: &r.RefundNo, OrderNo: r.OrderNo, UserID: id(r.UserID), Amount: orderevent.Money{Amount: r.Amount, Currency: r.Currency}, Reason: r.Reason}
 }
 
 // DisputeData is a dispute after a change.
@@ -83,7 +89,7 @@ type AlarmData struct {
 	Incident   int            `json:"incident" doc:"Of this code and subject; an incident goes on until an hour has passed without the problem"`
 	Code       alarm.Code     `json:"code" example:"refund-failed" doc:"The list of alarms explains each"`
 	Severity   alarm.Severity `json:"severity" enum:"warning,critical"`
-	Subject    string         `json:"subject"`
+	Subject    string         `json:"subject" example:"refund 0198f2c8b5d07c3e9a4f1b2c3d4e5f62"`
 	Detail     string         `json:"detail,omitempty"`
 	NextAction string         `json:"next_action"`
 	OpenedAt   string         `json:"opened_at" format:"date-time"`

@@ -106,17 +106,24 @@ var kinds = map[string]kind{
 	paymentevent.SubjectRefunded: ofMoney("refund.succeeded",
 		fault.T("Money went back to the shopper", "退款成功"), PaymentData{RefundNo: &exampleNo, Reason: "operator", Whole: true},
 		func(e paymentevent.Refunded) PaymentData {
-			return PaymentData{RefundNo: &e.RefundNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}, Reason: e.Reason, Whole: e.Whole}
+			data := refundData(e.Refund)
+			data.Whole = e.Whole
+			return data
 		}),
 	paymentevent.SubjectClosed: ofMoney("payment.closed",
 		fault.T("A payment ended without money; the shopper may start another while the order waits", "支付单已关闭，未收款；订单待付款期间可重新发起支付"), PaymentData{PaymentNo: &exampleNo},
 		func(e paymentevent.Closed) PaymentData {
 			return PaymentData{PaymentNo: &e.PaymentNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}}
 		}),
+	paymentevent.SubjectRefundAwaiting: ofMoney("refund.awaiting_approval",
+		fault.T("An operator asked for a refund above the shop's limit; a second one has to decide", "退款金额超过审批线，待另一位员工审批"), PaymentData{RefundNo: &exampleNo, Reason: "operator"},
+		func(e paymentevent.RefundAwaiting) PaymentData { return refundData(e.Refund) }),
 	paymentevent.SubjectRefundFailed: ofMoney("refund.failed",
 		fault.T("A refund will not be made unless an operator acts: the money is still with the shop", "退款失败，款项仍在商家账户，需人工处理"), PaymentData{RefundNo: &exampleNo, Reason: "operator", Detail: "the provider reports that the refund failed"},
 		func(e paymentevent.RefundFailed) PaymentData {
-			return PaymentData{RefundNo: &e.RefundNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}, Reason: e.Reason, Detail: e.Detail}
+			data := refundData(e.Refund)
+			data.Detail = e.Detail
+			return data
 		}),
 
 	seckillevent.SubjectChanged: {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"stampede/platform/base/fault"
@@ -23,8 +24,36 @@ var (
 			"留空 after 从现存最早的事件继续，并与订单、退款列表核对。"))
 )
 
-// newsEvery is how often a reader who waits looks for news: one row of one sequence.
+// newsEvery is how often a reader who waits looks for news. All of an instance share the look
+// at one row of one sequence, however many wait.
 const newsEvery = 500 * time.Millisecond
+
+// news is the last place of the log as some reader who waits has just seen it.
+type news struct {
+	mu     sync.Mutex
+	last   int64
+	looked time.Time
+}
+
+// since reports whether there may be messages at a place or later.
+func (n *news) since(ctx context.Context, db pg.DB, from place) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if time.Since(n.looked) > newsEvery/2 {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		last, err := outbox.LastPlace(ctx, db)
+		if err != nil {
+			return true // the caller's own look says why not
+		}
+		n.last, n.looked = last, time.Now()
+	}
+	return from.Message <= n.last
+}
+
+// lookFor is how long one answer, or one round of a webhook, looks for events of its types: a
+// month's log may have none, and whoever gave up meanwhile would begin anew.
+const lookFor = 5 * time.Second
 
 // readTimeout bounds one look at the log.
 const readTimeout = 10 * time.Second
@@ -82,7 +111,7 @@ func (s *Service) eventsRoute(api httpx.API) {
 		Method: http.MethodGet, Path: "/api/v1/events", ID: "list-events", Tag: "operator", Role: auth.Viewer, Scope: auth.EventsRead, Class: httpx.Held, Load: httpx.Staff,
 		Summary: "What happened, the oldest first: the events that webhooks get",
 		Description: "For a system that no webhook can reach, or that was away: store `next` with what you did about the events, and ask again with it. With `wait` the " +
-			"answer comes with the first event. None is skipped; one may come again after you have asked twice. Events are kept for 30 days.",
+			"answer comes with the first event, or without one but with another `next` where a long log has none of the types. None is skipped; one may come again after you have asked twice. Events are kept for 30 days.",
 		Refuses: []*fault.Error{errGone},
 	}, s.listEvents)
 }
@@ -115,12 +144,16 @@ func (s *Service) listEvents(ctx context.Context, in *eventsInput) (*httpx.Outpu
 	defer deadline.Stop()
 	tick := time.NewTicker(newsEvery)
 	defer tick.Stop()
-	for {
-		events, next, err := s.after(ctx, from, wanting(in.Type), in.Limit)
-		if err != nil {
-			return nil, unreachable(err)
+	for look := true; ; look = s.news.since(ctx, s.deps.DB, from) {
+		var events []Event
+		if look {
+			if events, from, err = s.after(ctx, from, wanting(in.Type), in.Limit); err != nil {
+				return nil, unreachable(err)
+			}
 		}
-		from = next
+		if err := httpx.StillAllowed(ctx); err != nil {
+			return nil, err
+		}
 		if len(events) > 0 || in.Wait == 0 {
 			return httpx.Answer(Events{append([]Event{}, events...), from.String()}), nil
 		}
@@ -135,12 +168,13 @@ func (s *Service) listEvents(ctx context.Context, in *eventsInput) (*httpx.Outpu
 	}
 }
 
-// after reads on from a place until there are events whose type is wanted, or no more
-// messages, and returns the place after what it has read.
+// after reads on from a place until there are events whose type is wanted, no more messages,
+// or lookFor is over, and returns the place after what it has read.
 func (s *Service) after(ctx context.Context, from place, wanted func(kind string) bool, atMost int) (events []Event, next place, err error) {
+	began := time.Now()
 	last, err := outbox.LastPlace(ctx, s.deps.DB)
 	for next = from; err == nil && len(events) == 0 && next.Message <= last; from = next {
-		if events, next, err = read(ctx, s.deps.DB, from, wanted, atMost); next == from {
+		if events, next, err = read(ctx, s.deps.DB, from, wanted, atMost); next == from || time.Since(began) > s.look {
 			break
 		}
 	}

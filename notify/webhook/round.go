@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -305,7 +306,7 @@ func (r *work) note(ctx context.Context, from, next place) (moved bool, err erro
 			if err := q.Disable(ctx, webhookdb.DisableParams{ID: w.ID, LastError: says}); err != nil {
 				return err
 			}
-			if err := alarmDisabled.Raise(ctx, tx, subjectOf(w.ID), w.Url); err != nil {
+			if err := alarmDisabled.Raise(ctx, tx, subjectOf(w.ID), hostOf(w.Url)); err != nil {
 				return err
 			}
 		}
@@ -318,6 +319,16 @@ func (r *work) note(ctx context.Context, from, next place) (moved bool, err erro
 		return false, fmt.Errorf("webhook: note deliveries: %w", err)
 	}
 	return moved, nil
+}
+
+// hostOf is an address as alarms name it, which other receivers get too: the rest of some
+// addresses is a secret.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // noteWaiting writes which events wait, and which do no more.

@@ -58,12 +58,12 @@ func unreachable(err error) error {
 type Webhook struct {
 	ID           string   `json:"id" example:"3"`
 	URL          string   `json:"url" example:"https://shop.example/stampede"`
-	Description  string   `json:"description"`
-	Types        []string `json:"types" nullable:"false" doc:"The types of events that it gets; empty for all"`
+	Description  string   `json:"description" example:"The warehouse"`
+	Types        []string `json:"types" nullable:"false" doc:"The types of events that it gets; empty for all" example:"[\"order.paid\"]"`
 	Enabled      bool     `json:"enabled" doc:"Without it events wait, for 30 days"`
 	State        string   `json:"state" enum:"working,retrying,failing,disabled" doc:"retrying: the last event was refused; failing: several in a row were, and one is tried at a time while the others wait"`
 	Failures     int32    `json:"failures" doc:"In a row"`
-	FailingSince string   `json:"failing_since,omitempty" format:"date-time"`
+	FailingSince string   `json:"failing_from,omitempty" format:"date-time"`
 	NextTryAt    string   `json:"next_try_at,omitempty" format:"date-time"`
 	LastError    string   `json:"last_error,omitempty"`
 	DeliveredAt  string   `json:"delivered_at,omitempty" format:"date-time" doc:"The last event that was taken"`

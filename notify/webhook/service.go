@@ -42,6 +42,8 @@ type Service struct {
 	backoff  []time.Duration // of an event; tests shorten these
 	probe    time.Duration   // probeFirst
 	idle     time.Duration   // idleEvery
+	look     time.Duration   // lookFor
+	news     news
 }
 
 // aboutSecret binds a sealed secret to its purpose.
@@ -54,7 +56,7 @@ const timeout = 10 * time.Second
 func New(cfg Settings, deps Deps) *Service {
 	return &Service{
 		cfg: cfg, deps: deps, keys: auth.Keys("webhook-secrets", deps.SigningKeys...), holder: ids.New().String(), stopping: make(chan struct{}),
-		backoff: backoff, probe: probeFirst, idle: idleEvery,
+		backoff: backoff, probe: probeFirst, idle: idleEvery, look: lookFor,
 		client: outbound.New(outbound.Config{
 			Peer: "webhook", Timeout: timeout, Attempts: 1, Conns: concurrency, MaxBytes: 4 << 10, Public: !cfg.Private, Direct: true, Metrics: deps.Metrics,
 		}),

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -267,8 +268,11 @@ func TestEventsArriveSignedAndInOrder(t *testing.T) {
 	again := b.ask(auth.Operator, http.MethodPost, "/api/v1/admin/webhooks/"+hook+"/send", map[string]any{"event_id": taken[0].ID}).Want(t, "send again", 200, "")
 	require.Equal(t, "status", again.Doc["status"], any(200.0))
 	b.ask(auth.Operator, http.MethodPost, "/api/v1/admin/webhooks/"+hook+"/send", map[string]any{"event_id": ids.New().String() + "-0"}).Want(t, "no event", 404, "")
-	attempts := b.ask(auth.Viewer, http.MethodGet, "/api/v1/admin/webhooks/"+hook+"/attempts?limit=100", nil).Want(t, "attempts", 200, "").Doc["data"].([]any)
-	require.Equal(t, "attempts", len(attempts), 8)
+	var attempts []any
+	pgtest.Eventually(t, time.Minute, func() bool { // a delivery is in the log after its answer
+		attempts = b.ask(auth.Viewer, http.MethodGet, "/api/v1/admin/webhooks/"+hook+"/attempts?limit=100", nil).Want(t, "attempts", 200, "").Doc["data"].([]any)
+		return len(attempts) == 8
+	}, "eight attempts in the log")
 	require.Equal(t, "the latest", attempts[0].(map[string]any)["event_id"], any(taken[0].ID))
 }
 
@@ -427,7 +431,7 @@ func TestGoneDisables(t *testing.T) {
 		}
 		return http.StatusOK
 	})
-	hook, secret := b.hook(r.URL)
+	hook, secret := b.hook(r.URL + "/services/a-secret-in-the-path")
 	r.secret = secret
 	pgtest.Work(t, b.deliver)
 	b.happens(orderevent.SubjectPaid, order(ids.New(), 1), order(ids.New(), 1))
@@ -436,6 +440,8 @@ func TestGoneDisables(t *testing.T) {
 	gone = false
 	r.mu.Unlock()
 	require.Equal(t, "alarms", b.alarms(alarmDisabled), 1)
+	detail := pgtest.Read[string](t, b.db, `SELECT detail FROM platform.alarms WHERE code = $1`, string(alarmDisabled.Code))
+	require.Equal(t, "what other receivers learn of the address", detail, strings.TrimPrefix(r.URL, "http://"))
 	b.ask(auth.Admin, http.MethodPatch, "/api/v1/admin/webhooks/"+hook, map[string]any{"enabled": true}).Want(t, "enable", 200, "")
 	r.await(t, 2)
 }
@@ -620,6 +626,90 @@ func TestFeedGoesOnWhereItEnded(t *testing.T) {
 	require.Equal(t, "alarms about "+hook, b.alarms(alarmMissed), 1)
 }
 
+// A key that is revoked while its holder waits for the next event gets none.
+func TestAttackKeyThatEndsInMidWait(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Settings{})
+	var key atomic.Pointer[auth.Principal]
+	admitted := make(chan struct{}, 100)
+	b.router = httpx.Options{Keys: func(string) (auth.Principal, error) {
+		defer func() { admitted <- struct{}{} }()
+		if p := key.Load(); p != nil {
+			return *p, nil
+		}
+		return auth.Principal{}, auth.ErrBadKey
+	}}.NewRouter(b.tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
+	b.Routes(b.router)
+	for what, c := range map[string]struct {
+		then   *auth.Principal
+		status int
+		code   string
+	}{"revoked": {nil, 401, "bad-key"}, "without its scope": {&auth.Principal{UserID: 5, Scopes: "orders:read"}, 403, "key-scope"}} {
+		key.Store(&auth.Principal{UserID: 5, Scopes: "events:read"})
+		answered := make(chan httpxtest.Answer, 1)
+		go func() {
+			answered <- httpxtest.Ask(t, b.router, "stpk_any", http.MethodGet, "/api/v1/events?wait=30&type=order.closed", nil)
+		}()
+		<-admitted
+		<-admitted // it waits
+		key.Store(c.then)
+		b.happens(orderevent.SubjectClosed, order(ids.New(), 1))
+		(<-answered).Want(t, what, c.status, c.code)
+		pgtest.Exec(t, b.db, `DELETE FROM platform.outbox`)
+		for len(admitted) > 0 {
+			<-admitted
+		}
+	}
+}
+
+// Readers who wait by the hundred cost the database what one does.
+func TestAttackReadersWhoWait(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Settings{})
+	b.happens(orderevent.SubjectPaid, order(ids.New(), 1))
+	end := b.ask(auth.Viewer, http.MethodGet, "/api/v1/events", nil).Text("next")
+	const readers, each = 100, 3 // queries of a request that does not wait
+	before := b.db.Stat().AcquireCount()
+	var all sync.WaitGroup
+	for range readers {
+		all.Go(func() {
+			b.ask(auth.Viewer, http.MethodGet, "/api/v1/events?wait=3&after="+end, nil).Want(t, "a wait", 200, "", end)
+		})
+	}
+	all.Wait()
+	if n := b.db.Stat().AcquireCount() - before; n > readers*each+50 {
+		t.Errorf("%d queries of %d readers", n, readers)
+	}
+}
+
+// A long log without an event of the type is read a bounded part at a time, and the cursor goes on.
+func TestFeedOfARareTypeGoesOn(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Settings{Private: true})
+	pgtest.Exec(t, b.db, `INSERT INTO platform.outbox (id, subject, payload, created_at, sent_at)
+		SELECT gen_random_uuid(), 'events.user.registered', '{}', now(), now() FROM generate_series(1, 600)`)
+	b.happens(orderevent.SubjectClosed, order(ids.New(), 1))
+	b.look = 0
+	var answers int
+	for after, found := "", 0; found == 0; answers++ {
+		page := b.ask(auth.Viewer, http.MethodGet, "/api/v1/events?type=order.closed&after="+after, nil).Want(t, "a part of a long log", 200, "")
+		require.Equal(t, "the cursor goes on", page.Text("next") != after, true)
+		after, found = page.Text("next"), len(page.Doc["data"].([]any))
+	}
+	require.Equal(t, "answers", answers, 3)
+
+	// So does a webhook's, and a courier that dies in between does not begin anew.
+	r := receive(t, nil)
+	_, secret := b.hook(r.URL, "order.closed")
+	r.secret = secret
+	pgtest.Exec(t, b.db, `UPDATE notify.webhooks SET place = 1`)
+	for range 3 {
+		_, err := b.round(t.Context(), 1)
+		require.NoError(t, err)
+	}
+	require.Equal(t, "taken", len(r.await(t, 1)), 1)
+}
+
 // Two processes that believe to lead repeat events and lose none.
 func TestTwoCouriersLoseNothing(t *testing.T) {
 	t.Parallel()
@@ -646,8 +736,11 @@ func TestMessagesBecomeEvents(t *testing.T) {
 		want    []string
 	}{
 		{paymentevent.SubjectClosed, paymentevent.Closed{PaymentNo: no, OrderNo: no, UserID: 7, Amount: 5, Currency: "CNY"}, []string{`payment.closed {"payment_no":"NO","order_no":"NO","user_id":"7","amount":{"amount":5,"currency":"CNY"}}`}},
-		{paymentevent.SubjectRefundFailed, paymentevent.RefundFailed{RefundNo: no, OrderNo: no, UserID: 7, Amount: 5, Currency: "CNY", Reason: "late", Detail: "no"}, []string{
+		{paymentevent.SubjectRefundFailed, paymentevent.RefundFailed{Refund: paymentevent.Refund{RefundNo: no, OrderNo: no, UserID: 7, Amount: 5, Currency: "CNY", Reason: "late"}, Detail: "no"}, []string{
 			`refund.failed {"refund_no":"NO","order_no":"NO","user_id":"7","amount":{"amount":5,"currency":"CNY"},"reason":"late","detail":"no"}`,
+		}},
+		{paymentevent.SubjectRefundAwaiting, paymentevent.RefundAwaiting{Refund: paymentevent.Refund{RefundNo: no, OrderNo: no, UserID: 7, Amount: 5, Currency: "CNY", Reason: "operator"}}, []string{
+			`refund.awaiting_approval {"refund_no":"NO","order_no":"NO","user_id":"7","amount":{"amount":5,"currency":"CNY"},"reason":"operator"}`,
 		}},
 		{seckillevent.SubjectSessionEnded, seckillevent.Session{SessionID: 3, ActivityID: 2, ActivityExternalID: "a", OpensAt: exampleAt, ClosesAt: exampleAt, Terminated: true}, []string{
 			`session.ended {"session_id":"3","activity_id":"2","activity_external_id":"a","opens_at":"2026-11-11T12:00:00.000Z","closes_at":"2026-11-11T12:00:00.000Z","terminated":true}`,

@@ -34,7 +34,7 @@ const (
 type issueInput struct {
 	KindInput
 	Body struct {
-		UserIDs []string `json:"user_ids" nullable:"false" minItems:"1" maxItems:"10000" doc:"Whom to issue it to"`
+		UserIDs []string `json:"user_ids" nullable:"false" minItems:"1" maxItems:"10000" doc:"Whom to issue it to" example:"[\"1000042\"]"`
 		Each    int16    `json:"each,omitempty" minimum:"1" maximum:"100" default:"1" doc:"How many coupons of the kind each of them has been issued afterwards, counting earlier ones and those that were used"`
 		// Tokens can be minted for users who have no account here.
 		WithoutAccount bool `json:"without_account,omitempty" doc:"Issue also to users without an account, whose tokens the shop mints; otherwise invalid refuses a number that no account has"`

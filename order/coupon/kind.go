@@ -40,8 +40,8 @@ type Terms struct {
 	PercentOff  int16             `json:"percent_off,omitempty" minimum:"1" maximum:"100" doc:"What it takes off, in percent of the goods, rounded down to the minor unit"`
 	MaxOff      *orderevent.Money `json:"max_off,omitempty" doc:"The most that percent_off takes off"`
 	Threshold   orderevent.Money  `json:"threshold" doc:"The goods of the order cost at least this much, in this currency; 0 for any order"`
-	ActivityIDs []string          `json:"activity_ids,omitempty" nullable:"false" maxItems:"100" doc:"Only for orders of these activities, or of item_ids; for all where both are left out"`
-	ItemIDs     []string          `json:"item_ids,omitempty" nullable:"false" maxItems:"100" doc:"Only for orders of these items, or of activity_ids"`
+	ActivityIDs []string          `json:"activity_ids,omitempty" nullable:"false" maxItems:"100" doc:"Only for orders of these activities, or of item_ids; for all where both are left out" example:"[\"12\"]"`
+	ItemIDs     []string          `json:"item_ids,omitempty" nullable:"false" maxItems:"100" doc:"Only for orders of these items, or of activity_ids" example:"[\"42\"]"`
 	ValidFrom   *Moment           `json:"valid_from,omitempty" doc:"Can be used from then on; with valid_until"`
 	ValidUntil  *Moment           `json:"valid_until,omitempty" doc:"Expires then"`
 	ValidDays   int32             `json:"valid_days,omitempty" minimum:"1" maximum:"366" doc:"Expires that many days after its issue; instead of valid_from and valid_until"`
@@ -50,8 +50,8 @@ type Terms struct {
 	ClaimFrom   *Moment           `json:"claim_from,omitempty" doc:"Shoppers may claim it from then on; with claim_until. Left out, only operators issue it"`
 	ClaimUntil  *Moment           `json:"claim_until,omitempty" doc:"Shoppers may claim it until then"`
 	IssueOn     string            `json:"issue_on,omitempty" enum:"registration,reservation" doc:"What gets a user one without asking, while the kind is active and some are left. registration: a new account, at once; reservation: a reservation of what reserved_ names, when it has closed"`
-	Reserved    []string          `json:"reserved_item_ids,omitempty" nullable:"false" maxItems:"100" doc:"With issue_on reservation: the items"`
-	ReservedIn  []string          `json:"reserved_activity_ids,omitempty" nullable:"false" maxItems:"100" doc:"With issue_on reservation: activities, for all of their items"`
+	Reserved    []string          `json:"reserved_item_ids,omitempty" nullable:"false" maxItems:"100" doc:"With issue_on reservation: the items" example:"[\"42\"]"`
+	ReservedIn  []string          `json:"reserved_activity_ids,omitempty" nullable:"false" maxItems:"100" doc:"With issue_on reservation: activities, for all of their items" example:"[\"12\"]"`
 }
 
 // row checks the terms and returns them as a row. A request is refused with all its

@@ -20,9 +20,9 @@ var errNoCoupon = fault.Plain(fault.NotFound,
 	fault.T("No coupon of this kind has this number; GET admin/coupons/{id}/issued lists those of a user.",
 		"没有该编号的优惠券；某用户的优惠券见 GET admin/coupons/{id}/issued。"))
 
-// RecallNote is why coupons are recalled. It is exported for huma, as Terms is.
-type RecallNote struct {
-	Note string `json:"note" minLength:"1" maxLength:"500" doc:"Why, for the audit log"`
+// RecallReason is why coupons are recalled. It is exported for huma, as Terms is.
+type RecallReason struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for the audit log" example:"Issued to the wrong group."`
 }
 
 type issuedInput struct {
@@ -63,7 +63,7 @@ func (s *Service) issued(ctx context.Context, in *issuedInput) (*httpx.PageOutpu
 
 type recallKindInput struct {
 	KindInput
-	Body struct{ RecallNote } `nameHint:"CouponRecall"`
+	Body struct{ RecallReason } `nameHint:"CouponRecall"`
 }
 
 // recallKind recalls every coupon that the kind issued so far. It is one row's change,
@@ -95,14 +95,14 @@ func (s *Service) recallKind(ctx context.Context, in *recallKindInput) (*httpx.O
 		if after, err = read(ctx, q, id); err != nil {
 			return after, err
 		}
-		return after, audit.Record(ctx, tx, "coupon.recall", subject(id), audit.Change{Before: before, After: after, Reason: in.Body.Note})
+		return after, audit.Record(ctx, tx, "coupon.recall", subject(id), audit.Change{Before: before, After: after, Reason: in.Body.Reason})
 	})
 }
 
 type recallOneInput struct {
 	KindInput
-	Coupon string               `path:"coupon" doc:"The coupon's number"`
-	Body   struct{ RecallNote } `nameHint:"CouponRecall"`
+	Coupon string                 `path:"coupon" doc:"The coupon's number"`
+	Body   struct{ RecallReason } `nameHint:"CouponRecall"`
 }
 
 // owned is a coupon in the audit log.
@@ -146,7 +146,7 @@ func (s *Service) recallOne(ctx context.Context, in *recallOneInput) (*httpx.Out
 		}
 		of := httpx.FormatID(user)
 		return after, audit.Record(ctx, tx, "coupon.recall-one", subject(id),
-			audit.Change{Before: owned{before, of}, After: owned{after, of}, Reason: in.Body.Note})
+			audit.Change{Before: owned{before, of}, After: owned{after, of}, Reason: in.Body.Reason})
 	})
 }
 

@@ -54,8 +54,8 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 	locked := order()
 	require.NoError(t, choose(locked, nos[0]))
 	one := "admin/coupons/" + kind + "/issued/" + nos[0] + "/recall"
-	require.Equal(t, "recalled while locked", s.must("200", 9, auth.Operator, http.MethodPost, one, `{"note":"印错了"}`)["status"], "locked")
-	s.must("200", 9, auth.Operator, http.MethodPost, one, `{"note":"again"}`)
+	require.Equal(t, "recalled while locked", s.must("200", 9, auth.Operator, http.MethodPost, one, `{"reason":"印错了"}`)["status"], "locked")
+	s.must("200", 9, auth.Operator, http.MethodPost, one, `{"reason":"again"}`)
 	held("locked", "available")
 	require.NoError(t, pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Return(t.Context(), tx, []ids.ID{locked.No}) }))
 	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE order_no = $1`, locked.No)
@@ -66,7 +66,7 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 		t.Errorf("a recalled coupon is chosen: %v", err)
 	}
 	require.NoError(t, choose(other, nos[1]))
-	if k := s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/recall", `{"note":"算错了"}`); k["status"] != stopped || k["locked"] != 1.0 || k["recalled_at"] == nil {
+	if k := s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/recall", `{"reason":"算错了"}`); k["status"] != stopped || k["locked"] != 1.0 || k["recalled_at"] == nil {
 		t.Errorf("recalled: %v", k)
 	}
 	require.Equal(t, "violations by a choice from before the recall", s.violations(), nil)
@@ -90,9 +90,9 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 		draft + "/recall": "409 coupon-not-active", "999/recall": "404 not-found", draft + "/issued/" + nos[0] + "/recall": "404 not-found",
 		kind + "/issued/x/recall": "404 not-found",
 	} {
-		s.must(want, 9, auth.Operator, http.MethodPost, "admin/coupons/"+path, `{"note":"x"}`)
+		s.must(want, 9, auth.Operator, http.MethodPost, "admin/coupons/"+path, `{"reason":"x"}`)
 	}
-	s.must("422 invalid", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/recall", `{"note":""}`)
+	s.must("422 invalid", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/recall", `{"reason":""}`)
 	s.must("422 invalid", 9, auth.Viewer, http.MethodGet, "admin/coupons/"+kind+"/issued", "")
 	entries, err := audit.List(t.Context(), s.db, audit.Filter{Subject: "coupon " + kind})
 	require.NoError(t, err)

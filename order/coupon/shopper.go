@@ -27,16 +27,16 @@ const maxFitting = 200
 
 // couponView is a coupon as its shopper reads it.
 type couponView struct {
-	CouponNo   ids.ID            `json:"coupon_no"`
+	CouponNo   ids.ID            `json:"coupon_no" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f64"`
 	KindID     string            `json:"kind_id"`
-	Name       string            `json:"name"`
+	Name       string            `json:"name" example:"¥10 off from ¥100"`
 	Status     string            `json:"status" enum:"available,locked,used,expired,recalled" doc:"locked: chosen for an order that waits for its payment; recalled: by the shop"`
 	AmountOff  *orderevent.Money `json:"amount_off,omitempty"`
 	PercentOff int16             `json:"percent_off,omitempty"`
 	MaxOff     *orderevent.Money `json:"max_off,omitempty" doc:"The most that percent_off takes off"`
 	Threshold  orderevent.Money  `json:"threshold" doc:"The goods of the order cost at least this much"`
-	Activities []string          `json:"activity_ids,omitempty" nullable:"false" doc:"Only for orders of these activities, or of item_ids"`
-	Items      []string          `json:"item_ids,omitempty" nullable:"false" doc:"Only for orders of these items, or of activity_ids"`
+	Activities []string          `json:"activity_ids,omitempty" nullable:"false" doc:"Only for orders of these activities, or of item_ids" example:"[\"12\"]"`
+	Items      []string          `json:"item_ids,omitempty" nullable:"false" doc:"Only for orders of these items, or of activity_ids" example:"[\"42\"]"`
 	ValidFrom  string            `json:"valid_from" format:"date-time"`
 	ValidUntil string            `json:"valid_until" format:"date-time"`
 	OrderNo    string            `json:"order_no,omitempty" doc:"The order that it is locked or used for"`
@@ -62,7 +62,7 @@ func view(r coupondb.CouponsOfUserRow) couponView {
 // claimableKind is a kind of coupon that shoppers may claim.
 type claimableKind struct {
 	KindID     string            `json:"kind_id"`
-	Name       string            `json:"name"`
+	Name       string            `json:"name" example:"¥10 off from ¥100"`
 	AmountOff  *orderevent.Money `json:"amount_off,omitempty"`
 	PercentOff int16             `json:"percent_off,omitempty"`
 	MaxOff     *orderevent.Money `json:"max_off,omitempty" doc:"The most that percent_off takes off"`

@@ -152,7 +152,7 @@ func (s *Service) do(ctx context.Context, key string, in *actionList, r *actionR
 	case actions.Ship:
 		o, err = s.ship(ctx, no, *r.shipment())
 	case actions.Note:
-		o, err = s.note(ctx, no, key, in.Reason)
+		o, err = s.note(ctx, no, key, in.Note)
 	default:
 		err = fault.Plain(fault.Invalid,
 			fault.T(`There is no action "{action}".`, "没有“{action}”操作。", "action", in.Action)) // the schema refuses it before

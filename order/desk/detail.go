@@ -20,7 +20,7 @@ import (
 type statusChange struct {
 	Version int32  `json:"version" doc:"The order's after this change"`
 	Status  string `json:"status"`
-	Reason  string `json:"reason,omitempty" doc:"Why it was refused or closed"`
+	Reason  string `json:"reason,omitempty" doc:"Why it was refused or closed" example:"timeout"`
 	Action  string `json:"action,omitempty" enum:"cancel,refund,complete,ship,note" doc:"What an operator did; the status may have stayed as it was"`
 	Note    string `json:"note,omitempty" doc:"The operator's words: why, or the note. Only operators read them"`
 	Actor   string `json:"actor" doc:"system, shopper, minted token (of stampede token, for the shopper), an operator, the payment that brought the money, or the provider that paid it back" example:"payment 0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`

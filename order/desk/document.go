@@ -84,8 +84,8 @@ func (w *record) paying() (view *shoppersPayment) {
 
 // unsettled is what an order's activity asks for, and what of it is missing.
 type unsettled struct {
-	seckillevent.Checkout
-	Missing []string `json:"missing" nullable:"false" doc:"Members of PUT /api/v1/orders/{no}/details without which the order cannot be paid"`
+	seckillevent.CheckoutView
+	Missing []string `json:"missing" nullable:"false" doc:"Members of PUT /api/v1/orders/{no}/details without which the order cannot be paid" example:"[\"name\"]"`
 }
 
 // pickup is what the shopper shows at the store.
@@ -128,8 +128,8 @@ type timelineEntry struct {
 	At     string            `json:"at" format:"date-time"`
 	Of     string            `json:"of" enum:"order,payment,refund,dispute" doc:"What changed"`
 	Status string            `json:"status" doc:"What it became"`
-	Reason string            `json:"reason,omitempty" doc:"Why, where there is a reason"`
-	Number *ids.ID           `json:"number,omitempty" doc:"Of the payment, the refund or the dispute"`
+	Reason string            `json:"reason,omitempty" doc:"Why, where there is a reason" example:"timeout"`
+	Number *ids.ID           `json:"number,omitempty" doc:"Of the payment, the refund or the dispute" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
 	Amount *orderevent.Money `json:"amount,omitempty" doc:"Of the payment or the refund"`
 }
 
@@ -157,7 +157,7 @@ func (s *Service) readDocument(ctx context.Context, no ids.ID, user int64) (*htt
 	o := &all.order
 	doc := wholeOrder{Order: orderevent.View(*o), About: all.About, Timeline: timeline(all)}
 	if ask := all.sale.Checkout; o.Status == orderevent.StatusPending && len(all.payments) == 0 && (!ask.Settled() || len(ask.Ways) > 0) {
-		doc.Checkout = &unsettled{Checkout: ask, Missing: []string{}}
+		doc.Checkout = &unsettled{CheckoutView: ask.View(), Missing: []string{}}
 		if all.Details == nil && !ask.Settled() {
 			doc.Checkout.Missing = details.Missing(&ask)
 		}

@@ -30,16 +30,16 @@ type Reference struct {
 
 func (s *Service) referenceRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPut, Path: "/api/v1/admin/orders/{no}/external", ID: "set-order-external", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
-		Summary: "Replace the external id and the metadata of an order", Audit: "order.external",
-		Description: "What is left out is removed; the order itself stays as it is, and shoppers see neither. `external_id` of GET /api/v1/admin/orders finds the order. " +
+		Method: http.MethodPatch, Path: "/api/v1/admin/orders/{no}/external", ID: "change-order-external", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
+		Summary: "Change the external id or the metadata of an order", Audit: "order.external",
+		Description: "What is left out stays; the order itself stays as it is, and shoppers see neither. `external_id` of GET /api/v1/admin/orders finds the order. " +
 			"The metadata is erased with the order's details, the external id is kept.",
 	}, s.referenceRoute)
 }
 
 type referenceInput struct {
-	No   string    `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
-	Body Reference `nameHint:"OrderReference"`
+	No   string         `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	Body external.Patch `nameHint:"OrderReference"`
 }
 
 func (s *Service) referenceRoute(ctx context.Context, in *referenceInput) (*AdminDetail, error) {
@@ -57,29 +57,38 @@ func (r Reference) referred() referred {
 	return referred{r.ExternalID, append([]string{}, slices.Sorted(maps.Keys(r.Metadata))...)}
 }
 
-// refer replaces the reference of an order. Repeating it changes nothing. It fails with
+// refer changes the reference of an order. Repeating it changes nothing. It fails with
 // not-found or invalid.
-func (s *Service) refer(ctx context.Context, no ids.ID, in Reference) (o orderevent.Order, err error) {
-	var f fault.Flaws
-	external.Check(&f, "body", external.Or(in.ExternalID), in.Metadata)
-	if err := f.Err(); err != nil {
-		return o, err
-	}
+func (s *Service) refer(ctx context.Context, no ids.ID, patch external.Patch) (o orderevent.Order, err error) {
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		if o, err = lockAny(ctx, tx, no); err != nil {
 			return err
 		}
 		before, err := referenceOf(ctx, tx, no)
-		if err != nil || before.ExternalID == in.ExternalID && maps.Equal(before.Metadata, in.Metadata) {
+		if err != nil {
 			return err
 		}
+		after, id := before, external.Or(before.ExternalID)
+		patch.Apply(&id, &after.Metadata)
+		var f fault.Flaws
+		external.Check(&f, "body", id, after.Metadata)
+		if err := f.Err(); err != nil {
+			return err
+		}
+		after.ExternalID = ""
+		if id != nil {
+			after.ExternalID = *id
+		}
+		if before.ExternalID == after.ExternalID && maps.Equal(before.Metadata, after.Metadata) {
+			return nil
+		}
 		err = orderdb.New(tx).PutExternalReference(ctx, orderdb.PutExternalReferenceParams{
-			Bucket: no.Bucket(), OrderNo: no, UserID: o.UserID, ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
+			Bucket: no.Bucket(), OrderNo: no, UserID: o.UserID, ExternalID: id, Metadata: after.Metadata.OrEmpty(),
 		})
 		if err != nil {
 			return fmt.Errorf("order: write the external reference of %s: %w", no, err)
 		}
-		return audit.Record(ctx, tx, "order.external", "order "+no.String(), audit.Change{Before: before.referred(), After: in.referred()})
+		return audit.Record(ctx, tx, "order.external", "order "+no.String(), audit.Change{Before: before.referred(), After: after.referred()})
 	})
 	return o, err
 }

@@ -80,12 +80,12 @@ type noteInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	idempotency.Header
 	Body struct {
-		Text string `json:"text" minLength:"1" maxLength:"500" pattern:"\\S" example:"The shopper asked for delivery after Friday."`
+		Note string `json:"note" minLength:"1" maxLength:"500" pattern:"\\S" example:"The shopper asked for delivery after Friday."`
 	} `nameHint:"OrderNote"`
 }
 
 func (s *Service) noteRoute(ctx context.Context, in *noteInput) (*AdminDetail, error) {
-	return s.after(ctx, in.No, func(no ids.ID) (orderevent.Order, error) { return s.note(ctx, no, in.Key, in.Body.Text) })
+	return s.after(ctx, in.No, func(no ids.ID) (orderevent.Order, error) { return s.note(ctx, no, in.Key, in.Body.Note) })
 }
 
 // state is what the audit log has of an order before and after a change.

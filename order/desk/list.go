@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"stampede/order/actions"
+	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/plaintext"
@@ -32,17 +33,18 @@ const (
 // actionList is what is to be done with which orders.
 type actionList struct {
 	Action string      `json:"action" enum:"cancel,refund,complete,ship,note"`
-	Reason string      `json:"reason,omitempty" maxLength:"500" doc:"Why, or the note; operators read it. Required for cancel, refund and note"`
+	Reason string      `json:"reason,omitempty" maxLength:"500" doc:"Why; operators read it. Required for cancel and refund" example:"The shopper asked for it by phone."`
+	Note   string      `json:"note,omitempty" maxLength:"500" doc:"Of note: what operators read of the orders"`
 	Units  string      `json:"units,omitempty" enum:"return,write_off" doc:"Of refund: what becomes of the units, as for a single order"`
 	Orders []actionRow `json:"orders" minItems:"1" maxItems:"1000" nullable:"false"`
 }
 
 // actionRow is one order of a list.
 type actionRow struct {
-	OrderNo    string `json:"order_no" doc:"32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
-	Amount     *int64 `json:"amount,omitempty" minimum:"0" doc:"Of refund: minor units of the order's currency; left out: all that is left. 0 is refused"`
-	Carrier    string `json:"carrier,omitempty" maxLength:"60" doc:"Of ship, and of complete for an order that was sent" example:"SF Express"`
-	TrackingNo string `json:"tracking_no,omitempty" maxLength:"64" example:"SF1234567890"`
+	OrderNo    string            `json:"order_no" doc:"32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	Amount     *orderevent.Money `json:"amount,omitempty" doc:"Of refund, in the order's currency; left out: all that is left. 0 is refused"`
+	Carrier    string            `json:"carrier,omitempty" maxLength:"60" doc:"Of ship, and of complete for an order that was sent" example:"SF Express"`
+	TrackingNo string            `json:"tracking_no,omitempty" maxLength:"64" example:"SF1234567890"`
 }
 
 // shipment is how the order was sent, nil if the row does not say.
@@ -95,8 +97,11 @@ func (l *actionList) check() error {
 	flaw := func(field, message string) {
 		flaws = append(flaws, &huma.ErrorDetail{Location: "body." + field, Message: message})
 	}
-	if l.Reason = plaintext.Clean(l.Reason); l.Reason == "" && (l.Action == actions.Cancel || l.Action == actions.Refund || l.Action == actions.Note) {
+	if l.Reason = plaintext.Clean(l.Reason); l.Reason == "" && (l.Action == actions.Cancel || l.Action == actions.Refund) {
 		flaw("reason", "Say why: "+l.Action+" needs a reason.")
+	}
+	if l.Note = plaintext.Clean(l.Note); (l.Note == "") == (l.Action == actions.Note) {
+		flaw("note", "The action note needs a note, the others take none.")
 	}
 	seen := make(map[string]bool, len(l.Orders))
 	for i := range l.Orders {

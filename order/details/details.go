@@ -18,9 +18,9 @@ import (
 type Details struct {
 	Way     seckillevent.Way `json:"way,omitempty" enum:"delivery,pickup" doc:"How the goods reach the shopper"`
 	Store   *PickupStore     `json:"store,omitempty" doc:"Where they are picked up"`
-	Name    string           `json:"name,omitempty"`
+	Name    string           `json:"name,omitempty" example:"王小明"`
 	Phone   string           `json:"phone,omitempty" doc:"In E.164"`
-	Address string           `json:"address,omitempty"`
+	Address string           `json:"address,omitempty" example:"上海市黄浦区南京东路 1 号"`
 	Note    string           `json:"note,omitempty" doc:"To the shop"`
 	// Code picks the goods up once the order is paid.
 	Code string `json:"-"`
@@ -29,8 +29,8 @@ type Details struct {
 // PickupStore is where an order is picked up.
 type PickupStore struct {
 	ID      string `json:"id"`
-	Name    string `json:"name"`
-	Address string `json:"address"`
+	Name    string `json:"name" example:"旗舰店"`
+	Address string `json:"address" example:"上海市黄浦区南京东路 1 号"`
 	Phone   string `json:"phone,omitempty"`
 	Hours   string `json:"hours,omitempty"`
 }

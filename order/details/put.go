@@ -25,7 +25,7 @@ type Choices struct {
 	StoreID string           `json:"store_id,omitempty" pattern:"^[1-9][0-9]{0,18}$" doc:"Of GET /api/v1/stores, for a pickup"`
 	Name    string           `json:"name,omitempty" maxLength:"60" doc:"1 to 60 characters" example:"王小明"`
 	Phone   string           `json:"phone,omitempty" maxLength:"32" doc:"A mobile number" example:"13800138000"`
-	Address string           `json:"address,omitempty" maxLength:"300" doc:"1 to 300 characters, for a delivery"`
+	Address string           `json:"address,omitempty" maxLength:"300" doc:"1 to 300 characters, for a delivery" example:"上海市黄浦区南京东路 1 号"`
 	Note    string           `json:"note,omitempty" maxLength:"300" doc:"1 to 300 characters, to the shop"`
 }
 

@@ -42,10 +42,10 @@ func TestCourseOfADispute(t *testing.T) {
 		{"the same again", staff, answers, `{"text":"请发照片"}`, "answered"},
 		{"a reply", shopper(7), replies, `{"text":"已发\n第二行"}`, "open"},
 		{"a reply with a minted token", auth.Principal{UserID: 7, Role: auth.Shopper, Act: auth.ByCLI}, replies, `{"text":"by phone"}`, "open"},
-		{"the end", staff, closing, `{"text":"尺码无误"}`, "closed"},
-		{"the end again", staff, closing, `{"text":"尺码无误"}`, "closed"},
-		{"another operator's", auth.Principal{UserID: operator + 1, Role: auth.Operator}, closing, `{"text":"尺码无误"}`, "dispute-closed"},
-		{"another end", staff, closing, `{"text":"x","refund":{}}`, "dispute-closed"},
+		{"the end", staff, closing, `{"reason":"尺码无误"}`, "closed"},
+		{"the end again", staff, closing, `{"reason":"尺码无误"}`, "closed"},
+		{"another operator's", auth.Principal{UserID: operator + 1, Role: auth.Operator}, closing, `{"reason":"尺码无误"}`, "dispute-closed"},
+		{"another end", staff, closing, `{"reason":"x","refund":{}}`, "dispute-closed"},
 		{"an answer after it", staff, answers, `{"text":"x"}`, "dispute-closed"},
 		{"a reply after it", shopper(7), replies, `{"text":"x"}`, "dispute-closed"},
 	} {
@@ -111,7 +111,7 @@ func TestWhatCanBeDisputed(t *testing.T) {
 		return s.shopper(7, http.MethodPost, "orders/"+no.String()+"/disputes", `{"reason":"又一次"}`)
 	}
 	for range maxDisputes {
-		s.staff(http.MethodPost, "disputes/"+again().text("dispute_no")+"/close", `{"text":"x"}`).want(t, "close", "closed")
+		s.staff(http.MethodPost, "disputes/"+again().text("dispute_no")+"/close", `{"reason":"x"}`).want(t, "close", "closed")
 	}
 	again().want(t, "one dispute too many", "dispute-limit")
 }
@@ -142,13 +142,13 @@ func TestDisputesAtOneMoment(t *testing.T) {
 	require.Equal(t, "disputes opened", opened.Load(), 1)
 	path := "disputes/" + no.Load().(string) + "/close"
 	atOnce(func() {
-		if a := s.staff(http.MethodPost, path, `{"text":"退款","refund":{"amount":40}}`); a.says() == "closed" {
+		if a := s.staff(http.MethodPost, path, `{"reason":"退款","refund":{"amount":{"amount":40,"currency":"CNY"}}}`); a.says() == "closed" {
 			closed.Add(1)
 		} else {
 			t.Errorf("close: %d %v", a.status, a.doc)
 		}
 	})
-	a := s.staff(http.MethodPost, path, `{"text":"退款","refund":{"amount":40}}`)
+	a := s.staff(http.MethodPost, path, `{"reason":"退款","refund":{"amount":{"amount":40,"currency":"CNY"}}}`)
 	if a.says() != "closed" || a.text("outcome") != "refund" || a.text("refund_no") == "" || closed.Load() != 8 || s.refunds.Load() != 1 {
 		t.Errorf("%d closed, %d refunds, then %d %v", closed.Load(), s.refunds.Load(), a.status, a.doc)
 	}
@@ -161,13 +161,13 @@ func TestRefundThatClosesADispute(t *testing.T) {
 	s := setup(t)
 	order, no := s.opened(7)
 	withRefund := func() answer {
-		return s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"退款","refund":{}}`)
+		return s.staff(http.MethodPost, "disputes/"+no+"/close", `{"reason":"退款","refund":{}}`)
 	}
 	s.refused = fault.New(fault.Conflict, "refund-exceeds", fault.T("x", "x"),
 		fault.T("x.", "仅供测试。"),
 		fault.T("Refund no more than the amount in left.", "请将金额改为不超过可退余额。"))
 	withRefund().want(t, "refused refund", "refund-exceeds")
-	if a := s.staff(http.MethodGet, "disputes/"+no, ""); a.says() != "open" || a.text("waiting_since") == "" {
+	if a := s.staff(http.MethodGet, "disputes/"+no, ""); a.says() != "open" || a.text("waiting_from") == "" {
 		t.Errorf("after it: %v", a.doc)
 	}
 	s.hold = make(chan struct{})
@@ -178,7 +178,7 @@ func TestRefundThatClosesADispute(t *testing.T) {
 	}()
 	<-s.hold
 	s.refused = nil
-	s.call(operator+1, auth.Operator, http.MethodPost, "admin/disputes/"+no+"/close", `{"text":"不退"}`).want(t, "without a refund meanwhile", "closed")
+	s.call(operator+1, auth.Operator, http.MethodPost, "admin/disputes/"+no+"/close", `{"reason":"不退"}`).want(t, "without a refund meanwhile", "closed")
 	s.hold <- struct{}{}
 	(<-done).want(t, "with one afterwards", "dispute-closed")
 	require.Equal(t, "refunds", s.refunds.Load(), 0)
@@ -195,7 +195,7 @@ func TestListOfDisputes(t *testing.T) {
 		nos = append(nos, no)
 	}
 	s.staff(http.MethodPost, "disputes/"+nos[1]+"/answers", `{"text":"x"}`)
-	s.staff(http.MethodPost, "disputes/"+nos[2]+"/close", `{"text":"x"}`)
+	s.staff(http.MethodPost, "disputes/"+nos[2]+"/close", `{"reason":"x"}`)
 	for query, want := range map[string][]string{
 		"limit=2": {nos[4], nos[3]}, "cursor=" + nos[3]: {nos[2], nos[1], nos[0]}, "status=open": {nos[4], nos[3], nos[0]}, "status=answered": {nos[1]},
 	} {
@@ -241,5 +241,5 @@ func TestTextsOfADisputeAreBounded(t *testing.T) {
 		s.shopper(7, http.MethodPost, "disputes/"+no+"/replies", `{"text":"x"}`).want(t, fmt.Sprint("reply ", maxTexts+i), want)
 	}
 	s.staff(http.MethodPost, "disputes/"+no+"/answers", `{"text":"x"}`).want(t, "an answer after it", "answered")
-	s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"x"}`).want(t, "the end after it", "closed")
+	s.staff(http.MethodPost, "disputes/"+no+"/close", `{"reason":"x"}`).want(t, "the end after it", "closed")
 }

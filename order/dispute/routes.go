@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"stampede/order/dispute/internal/disputedb"
+	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/plaintext"
@@ -35,7 +36,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/disputes", ID: "admin-list-disputes", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead, Load: httpx.Costly,
 		Summary:     "Disputes, newest first",
-		Description: "`open` ones wait for the shop, since `waiting_since`; after two days the alarm `dispute-unanswered` is raised.",
+		Description: "`open` ones wait for the shop, since `waiting_from`; after two days the alarm `dispute-unanswered` is raised.",
 	}, s.list)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/disputes/{no}", ID: "admin-get-dispute", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead,
@@ -119,7 +120,7 @@ type textInput struct {
 	No string `path:"no" doc:"Dispute number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f62"`
 	idempotency.Header
 	Body struct {
-		Text string `json:"text" minLength:"1" maxLength:"500"`
+		Text string `json:"text" minLength:"1" maxLength:"500" example:"Which size did you receive?"`
 	} `nameHint:"DisputeWriting"`
 }
 
@@ -174,18 +175,18 @@ func (s *Service) answerRoute(ctx context.Context, in *textInput) (*httpx.Output
 type closeInput struct {
 	No   string `path:"no" doc:"Dispute number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f62"`
 	Body struct {
-		Text   string         `json:"text" minLength:"1" maxLength:"500" doc:"The last word, which the shopper reads"`
+		Reason string         `json:"reason" minLength:"1" maxLength:"500" doc:"The last word, which the shopper reads" example:"It is as ordered."`
 		Refund *disputeRefund `json:"refund,omitempty" doc:"Left out: without a refund"`
 	} `nameHint:"DisputeClosing"`
 }
 
 type disputeRefund struct {
-	Amount *int64 `json:"amount,omitempty" minimum:"0" doc:"In minor units of the order's currency; left out: all that is left. 0 is refused"`
-	Units  string `json:"units,omitempty" enum:"return,write_off" doc:"What becomes of the units when all is refunded; left out: as for any refund"`
+	Amount *orderevent.Money `json:"amount,omitempty" doc:"In the order's currency; left out: all that is left. 0 is refused"`
+	Units  string            `json:"units,omitempty" enum:"return,write_off" doc:"What becomes of the units when all is refunded; left out: as for any refund"`
 }
 
 func (s *Service) closeRoute(ctx context.Context, in *closeInput) (*httpx.Output[AdminDispute], error) {
-	return shown(ctx, s, in.No, adminView, func(no ids.ID) (row, error) { return s.end(ctx, no, in.Body.Text, in.Body.Refund) })
+	return shown(ctx, s, in.No, adminView, func(no ids.ID) (row, error) { return s.end(ctx, no, in.Body.Reason, in.Body.Refund) })
 }
 
 // away is the answer to a request whose query failed.

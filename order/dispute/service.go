@@ -55,10 +55,10 @@ var (
 // Refund is what the shop pays back to close a dispute.
 type Refund struct {
 	OrderNo ids.ID
-	Amount  *int64 // minor units of the order's currency; nil is all that is left
-	Units   string // return or write_off; empty leaves it to the activity's rule
-	Note    string // of the operator
-	By      int64  // the operator
+	Amount  *orderevent.Money // nil is all that is left
+	Units   string            // return or write_off; empty leaves it to the activity's rule
+	Note    string            // of the operator
+	By      int64             // the operator
 }
 
 // Deps are the module's dependencies; all are required.
@@ -255,7 +255,7 @@ func move(ctx context.Context, tx pgx.Tx, d row, operator *int64, text, status s
 // same way is returned.
 func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *disputeRefund) (row, error) {
 	operator := auth.From(ctx).UserID
-	text, err := legible("text", text)
+	text, err := legible("reason", text)
 	if err != nil {
 		return row{}, err
 	}

@@ -11,12 +11,12 @@ import (
 
 // Dispute is a dispute as its shopper reads it.
 type Dispute struct {
-	DisputeNo ids.ID        `json:"dispute_no"`
+	DisputeNo ids.ID        `json:"dispute_no" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f63"`
 	OrderNo   ids.ID        `json:"order_no"`
 	Status    string        `json:"status" enum:"open,answered,closed" doc:"open: it waits for the shop; answered: for the shopper"`
 	Outcome   string        `json:"outcome,omitempty" enum:"refund,no_refund" doc:"Of a closed one"`
-	RefundNo  *ids.ID       `json:"refund_no,omitempty" doc:"The refund that closed it"`
-	Reason    string        `json:"reason"`
+	RefundNo  *ids.ID       `json:"refund_no,omitempty" doc:"The refund that closed it" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f62"`
+	Reason    string        `json:"reason" example:"收到的鞋码不对"`
 	Texts     []disputeText `json:"texts,omitempty" nullable:"false" doc:"What was written after the reason, the oldest first; left out in lists"`
 	Version   int32         `json:"version" doc:"Rises with every change"`
 	CreatedAt string        `json:"created_at" format:"date-time"`
@@ -29,7 +29,7 @@ type disputeText struct {
 	Text string `json:"text"`
 	At   string `json:"at" format:"date-time"`
 	// Operator is left out for shoppers.
-	Operator string `json:"operator,omitempty" doc:"Who wrote it for the shop; shown to operators"`
+	Operator string `json:"operator,omitempty" doc:"Who wrote it for the shop; shown to operators" example:"7"`
 }
 
 // AdminDispute is a dispute as operators read it.
@@ -37,8 +37,8 @@ type AdminDispute struct {
 	Dispute
 	UserID       string `json:"user_id"`
 	OpenedBy     string `json:"opened_by" enum:"shopper,minted token" doc:"minted token: of stampede token, for the shopper"`
-	WaitingSince string `json:"waiting_since,omitempty" format:"date-time" doc:"Since when an open one waits for the shop"`
-	ClosedBy     string `json:"closed_by,omitempty" doc:"The operator"`
+	WaitingSince string `json:"waiting_from,omitempty" format:"date-time" doc:"Since when an open one waits for the shop"`
+	ClosedBy     string `json:"closed_by,omitempty" doc:"The operator" example:"7"`
 }
 
 // State is what an order's documents say of a dispute.

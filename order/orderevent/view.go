@@ -1,7 +1,6 @@
 package orderevent
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -22,7 +21,7 @@ func Time(t time.Time) string { return t.UTC().Format(timeLayout) }
 // to 2^53.
 type OrderView struct {
 	OrderNo     ids.ID `json:"order_no" doc:"The number of the attempt, known since the rush path" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
-	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"queued: in line; pending_payment: to be paid by pay_deadline; paid: also an order that was closed, if its money arrived late and units were held back (reason backup); closed: not paid in time, canceled, or withdrawn by the shop; refused: never an order, see reason"`
+	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"queued: in line; pending_payment: to be paid by pay_until; paid: also an order that was closed, if its money arrived late and units were held back (reason backup); closed: not paid in time, canceled, or withdrawn by the shop; refused: never an order, see reason"`
 	Reason      string `json:"reason,omitempty" doc:"Why it was refused or closed, or paid after that; taken-back: the bank returned a refund that was made, and the shop will pay it back again" enum:"duplicate,shortfall,interrupted,not-available,timeout,canceled,withdrawn,backup,taken-back"`
 	Handover    string `json:"handover,omitempty" enum:"to_ship,to_pick_up,shipped" doc:"Of a paid order: what is to happen with the goods, or has; left out of goods that are not handed over"`
 	Position    *int64 `json:"position,omitempty" doc:"Place in line: 1 is the next to become an order, 0 is becoming one; only while queued"`
@@ -35,7 +34,7 @@ type OrderView struct {
 	UnitPrice   *Money `json:"unit_price,omitempty"`
 	Amount      *Money `json:"amount,omitempty" doc:"What the order costs: the total of its lines"`
 	Lines       *Lines `json:"lines,omitempty" doc:"How the amount comes about"`
-	PayDeadline string `json:"pay_deadline,omitempty" format:"date-time" doc:"By the server's clock; see /api/v1/time"`
+	PayDeadline string `json:"pay_until,omitempty" format:"date-time" doc:"By the server's clock; see /api/v1/time"`
 	PaidAt      string `json:"paid_at,omitempty" format:"date-time" doc:"When the payment was recorded"`
 	CreatedAt   string `json:"created_at,omitempty" format:"date-time"`
 	UpdatedAt   string `json:"updated_at,omitempty" format:"date-time"`
@@ -133,21 +132,4 @@ type PaidBy struct {
 }
 
 // Money is an amount as it appears in every document.
-type Money struct {
-	Amount   int64  `json:"amount" doc:"In minor units: cents, fen" example:"9900"`
-	Currency string `json:"currency" doc:"ISO 4217" example:"CNY"`
-}
-
-// String formats the amount in the currency's unit, as on a bank statement:
-// "CNY 12.34", "JPY 1234".
-func (m Money) String() string {
-	digits, sign := currency.Decimals(m.Currency), 0
-	if m.Amount < 0 {
-		sign = 1
-	}
-	text := fmt.Sprintf("%0*d", sign+1+digits, m.Amount)
-	if point := len(text) - digits; digits > 0 {
-		text = text[:point] + "." + text[point:]
-	}
-	return m.Currency + " " + text
-}
+type Money = currency.Money

@@ -33,13 +33,13 @@ func TestViewGolden(t *testing.T) {
 			`"unit_price":{"amount":9900,"currency":"CNY"},"amount":{"amount":19800,"currency":"CNY"},` +
 			`"lines":{"goods":{"amount":19800,"currency":"CNY"},"freight":{"amount":0,"currency":"CNY"},"discount":{"amount":0,"currency":"CNY"},` +
 			`"total":{"amount":19800,"currency":"CNY"},"paid":{"amount":0,"currency":"CNY"}},` +
-			`"pay_deadline":"2026-03-01T12:15:00.000Z","created_at":"2026-03-01T12:00:00.000Z","updated_at":"2026-03-01T12:00:00.001Z","version":2}`},
+			`"pay_until":"2026-03-01T12:15:00.000Z","created_at":"2026-03-01T12:00:00.000Z","updated_at":"2026-03-01T12:00:00.001Z","version":2}`},
 		"paid, with freight and discount": {View(paid), `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","status":"paid",` +
 			`"item_id":"1","activity_id":"2","session_id":"9007199254740993","title":"限量版跑鞋","quantity":2,` +
 			`"unit_price":{"amount":9900,"currency":"CNY"},"amount":{"amount":19100,"currency":"CNY"},` +
 			`"lines":{"goods":{"amount":19800,"currency":"CNY"},"freight":{"amount":800,"currency":"CNY"},"discount":{"amount":1500,"currency":"CNY"},` +
 			`"total":{"amount":19100,"currency":"CNY"},"paid":{"amount":19100,"currency":"CNY"}},` +
-			`"pay_deadline":"2026-03-01T12:15:00.000Z","paid_at":"2026-03-01T12:00:00.000Z","created_at":"2026-03-01T12:00:00.000Z","updated_at":"2026-03-01T12:00:00.001Z","version":2}`},
+			`"pay_until":"2026-03-01T12:15:00.000Z","paid_at":"2026-03-01T12:00:00.000Z","created_at":"2026-03-01T12:00:00.000Z","updated_at":"2026-03-01T12:00:00.001Z","version":2}`},
 		"queued": {QueuedView(no, 0), `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","status":"queued","position":0,"poll_after_ms":200}`},
 	} {
 		got, err := json.Marshal(c.doc)
@@ -70,13 +70,13 @@ func TestPollAfterGrowsWithinBounds(t *testing.T) {
 func TestMoneyIsWrittenAsOnABankStatement(t *testing.T) {
 	t.Parallel()
 	for want, m := range map[string]Money{
-		"CNY 12.34":                 {1234, "CNY"},
-		"USD 0.05":                  {5, "USD"},
-		"CNY -0.99":                 {-99, "CNY"},
-		"JPY 500":                   {500, "JPY"},
-		"KWD 1.005":                 {1005, "KWD"},
-		"CNY 0.00":                  {0, "CNY"},
-		"CNY -92233720368547758.08": {math.MinInt64, "CNY"},
+		"CNY 12.34":                 {Amount: 1234, Currency: "CNY"},
+		"USD 0.05":                  {Amount: 5, Currency: "USD"},
+		"CNY -0.99":                 {Amount: -99, Currency: "CNY"},
+		"JPY 500":                   {Amount: 500, Currency: "JPY"},
+		"KWD 1.005":                 {Amount: 1005, Currency: "KWD"},
+		"CNY 0.00":                  {Amount: 0, Currency: "CNY"},
+		"CNY -92233720368547758.08": {Amount: math.MinInt64, Currency: "CNY"},
 	} {
 		if got := m.String(); got != want {
 			t.Errorf("%d %s formatted as %q, want %q", m.Amount, m.Currency, got, want)

@@ -6,6 +6,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/external"
 	kit "stampede/platform/edge/office"
 )
 
@@ -27,7 +28,13 @@ var forms = []kit.Act{
 	{
 		Path: detail + "/note", API: "POST " + api + "/{no}/notes", Role: auth.Operator, On: detail,
 		Title: kit.Text{"Add a note", "添加备注"}, Done: kit.Text{"Note added.", "备注已添加。"},
-		Fields: []kit.Field{{Name: "text", Label: kit.Text{"Note (staff only)", "备注（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500}},
+		Fields: []kit.Field{{Name: "note", Label: kit.Text{"Note (staff only)", "备注（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500}},
+	},
+	{
+		Path: detail + "/external", API: "PATCH " + api + "/{no}/external", Role: auth.Operator, On: detail,
+		Title: kit.Text{"Set external id", "设置外部编号"}, Button: kit.Text{"Save", "保存"}, Done: kit.Text{"External id saved.", "外部编号已保存。"},
+		With:   func(data map[string]any) []any { return []any{externalID.Name, member(data, "order", externalID.Name)} },
+		Fields: []kit.Field{externalID},
 	},
 	{
 		Path: "/admin/disputes/{no}/answer", API: "POST /api/v1/admin/disputes/{no}/answers", Role: auth.Operator, On: "/admin/disputes/{no}", When: openDispute,
@@ -44,14 +51,18 @@ var forms = []kit.Act{
 		Title: kit.Text{"Refund and close", "退款并关闭"}, Done: kit.Text{"Dispute closed and refund started.", "纠纷已关闭，退款已发起。"}, Dangerous: true,
 		Fields: []kit.Field{
 			lastWord,
-			{Name: "refund.amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Amount, Zero: kit.Text{"Type an amount above zero, or leave it empty to refund all that is left.", "金额须大于 0；退全部余款请留空。"}},
+			{Name: "refund.amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Price, Zero: kit.Text{"Type an amount above zero, or leave it empty to refund all that is left.", "金额须大于 0；退全部余款请留空。"}},
 			{Name: "refund.units", Label: kit.Text{"Returned goods (if empty: written off once shipped, else by the sale's rule)", "退款商品处理（留空：已发货的报损，未发货的按活动规则）"}, Kind: kit.Choice, Options: []string{"return", "write_off"}},
 		},
 		Body: withRefund, With: currencyOf,
 	},
 }
 
-var lastWord = kit.Field{Name: "text", Label: kit.Text{"Closing message to the shopper", "给顾客的处理说明"}, Kind: kit.Area, Required: true, Max: 500}
+var lastWord = kit.Field{Name: "reason", Label: kit.Text{"Closing message to the shopper", "给顾客的处理说明"}, Kind: kit.Area, Required: true, Max: 500}
+
+var externalID = kit.Field{
+	Name: "external_id", Label: kit.Text{"What your own system calls the order", "自有系统中的订单编号"}, Help: kit.Text{"Leave empty to remove it.", "留空则清除。"}, Max: external.MaxIDBytes, Blank: "",
+}
 
 // in applies to orders in one of the states.
 func in(states ...string) func(map[string]any) bool {

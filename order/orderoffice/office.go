@@ -54,12 +54,12 @@ var disputeFilters = []kit.Field{{Name: "status", Label: kit.Text{"Status", "状
 
 // filters are the search form; the first is not the API's.
 var filters = []kit.Field{
-	{Name: "q", Label: kit.Text{"Number, phone, transaction, pickup code, SKU", "订单号、手机号、流水号、提货码、SKU"}},
+	{Name: "q", Label: kit.Text{"Number, phone, transaction, pickup code, external id, SKU", "订单号、手机号、流水号、提货码、外部编号、SKU"}},
 	{Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Options: statuses},
-	{Name: "from", Label: kit.Text{"Created from", "下单时间起"}, Kind: kit.Moment},
-	{Name: "to", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
+	{Name: "created_from", Label: kit.Text{"Created from", "下单时间起"}, Kind: kit.Moment},
+	{Name: "created_until", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
 	{Name: "paid_from", Label: kit.Text{"Paid from", "支付时间起"}, Kind: kit.Moment},
-	{Name: "paid_to", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
+	{Name: "paid_until", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
 	{Name: "item_id", Label: kit.Text{"Item", "商品编号"}, Kind: kit.Whole},
 	{Name: "session_id", Label: kit.Text{"Session", "场次编号"}, Kind: kit.Whole},
 	{Name: "user_id", Label: kit.Text{"User", "用户编号"}, Kind: kit.Whole},

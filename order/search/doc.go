@@ -11,9 +11,9 @@
 //
 //	order_no, payment_no, provider_txn, pickup_code, external_id → those numbers
 //	disputed → open disputes    user_id, phone → the user's orders
-//	updated_from, updated_to → unpaid orders by deadline, then the others by change
-//	paid_from, paid_to → by payment        status → by state
-//	item_id, sku, session_id, activity_id, from, to → numbers of that time
+//	updated_from, updated_until → unpaid orders by deadline, then the others by change
+//	paid_from, paid_until → by payment        status → by state
+//	item_id, sku, session_id, activity_id, created_from, created_until → numbers of that time
 //
 // Each walk is one query of orders.
 //

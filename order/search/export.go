@@ -86,7 +86,7 @@ func (s *Service) exportRoute(api httpx.API) {
 		Description: "All orders that match, with the filters and in the order of the list; amounts in minor units, phones as the list shows them. A connection that breaks costs a CSV file nothing: " +
 			"what arrived is whole up to its last line break, and the last column of its last row is the `cursor` of the rest; a broken XLSX cannot be opened. " +
 			"It is read slowly, so that a sale does not notice: a million orders take some minutes. How many there will be is not counted beforehand; what has arrived grows all the time, and its last row says back to when. " +
-			"With `updated_from` or `updated_to` an order that changes meanwhile moves in front of what was read and may be missing: ask again from a minute before the export began.",
+			"With `updated_from` or `updated_until` an order that changes meanwhile moves in front of what was read and may be missing: ask again from a minute before the export began.",
 	}, s.export)
 }
 
@@ -135,7 +135,9 @@ func (in *exportInput) recorded(ctx context.Context) map[string]any {
 	}
 	for field, v := range reflect.ValueOf(in.Filters).Fields() {
 		name := field.Tag.Get("query")
-		switch at, isTime := reflect.TypeAssert[time.Time](v); {
+		at, isTime := reflect.TypeAssert[time.Time](v)
+		id, isID := reflect.TypeAssert[httpx.QueryID](v)
+		switch {
 		case v.IsZero():
 		case name == "pickup_code":
 			detail[name] = true // the code itself is worth the goods
@@ -143,8 +145,8 @@ func (in *exportInput) recorded(ctx context.Context) map[string]any {
 			detail[name] = account.Phone(in.Phone).Masked()
 		case isTime:
 			detail[name] = httpx.Moment(at)
-		case v.CanInt():
-			detail[name] = httpx.FormatID(v.Int())
+		case isID:
+			detail[name] = httpx.FormatID(id.N)
 		default:
 			detail[name] = v.Interface()
 		}
@@ -208,7 +210,7 @@ func (s *Service) batch(ctx context.Context, f *filter, cursor string, most int)
 var heading = []string{
 	"order_no", "status", "reason", "user_id", "phone", "activity_id", "session_id", "item_id", "sku", "spec", "title", "quantity",
 	"unit_price", "freight", "discount", "total", "currency", "created_at", "paid_at", "updated_at",
-	"payment_no", "provider", "method", "provider_txn", "cursor",
+	"payment_no", "provider", "method", "provider_txn", "external_id", "cursor",
 }
 
 // cells are a row's columns; amounts are in minor units.
@@ -222,6 +224,6 @@ func (r *AdminOrderRow) cells() []string {
 	return []string{
 		r.OrderNo.String(), r.Status, r.Reason, r.UserID, r.Phone, r.ActivityID, r.SessionID, r.ItemID, r.SKU, r.Spec, r.Title, amount(int64(r.Quantity)),
 		amount(r.UnitPrice.Amount), amount(r.Lines.Freight.Amount), amount(r.Lines.Discount.Amount), amount(r.Amount.Amount), r.Amount.Currency,
-		r.CreatedAt, r.PaidAt, r.UpdatedAt, payment, by.Provider, by.Method, by.ProviderTxn, r.next,
+		r.CreatedAt, r.PaidAt, r.UpdatedAt, payment, by.Provider, by.Method, by.ProviderTxn, r.ExternalID, r.next,
 	}
 }

@@ -10,30 +10,31 @@ import (
 	"stampede/order/search/internal/searchdb"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
 )
 
 // Filters narrow a list or an export; one that is not given matches everything. It is
 // exported because huma requires that of embedded fields.
 type Filters struct {
-	OrderNo     string    `query:"order_no" doc:"The one order of this number" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
-	PaymentNo   string    `query:"payment_no" doc:"The order of this payment, whatever became of it" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
-	ProviderTxn string    `query:"provider_txn" maxLength:"128" doc:"The order that money moved for under this number of a provider"`
-	PickupCode  string    `query:"pickup_code" maxLength:"32" doc:"The order of this code, as its shopper shows it" example:"7K3M-Q9TD-X2HV"`
-	ExternalID  string    `query:"external_id" maxLength:"64" doc:"Orders that the shop's own system calls so; of those the 1000 latest"`
-	Phone       string    `query:"phone" maxLength:"32" doc:"Only of the account with this phone; the whole number, in E.164 the plus sign is written %2B"`
-	ItemID      int64     `query:"item_id" minimum:"1" doc:"Only of this item"`
-	SKU         string    `query:"sku" maxLength:"64" doc:"Only of this SKU, in whichever session; of its 1000 latest"`
-	SessionID   int64     `query:"session_id" minimum:"1" doc:"Only of this session"`
-	ActivityID  int64     `query:"activity_id" minimum:"1" doc:"Only of this activity"`
-	UserID      int64     `query:"user_id" minimum:"1" doc:"Only of this user"`
-	Status      string    `query:"status" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"Only in this state"`
-	Disputed    bool      `query:"disputed" doc:"Only with a dispute that is not closed"`
-	From        time.Time `query:"from" doc:"Orders created at this time or later" example:"2026-11-11T20:00:00+08:00"`
-	To          time.Time `query:"to" doc:"Orders created before this time" example:"2026-11-11T21:00:00+08:00"`
-	PaidFrom    time.Time `query:"paid_from" doc:"Orders paid at this time or later" example:"2026-11-11T20:00:00+08:00"`
-	PaidTo      time.Time `query:"paid_to" doc:"Orders paid before this time" example:"2026-11-12T20:00:00+08:00"`
-	UpdatedFrom time.Time `query:"updated_from" doc:"Orders changed at this time or later" example:"2026-11-11T20:00:00+08:00"`
-	UpdatedTo   time.Time `query:"updated_to" doc:"Orders last changed before this time" example:"2026-11-12T20:00:00+08:00"`
+	OrderNo     string        `query:"order_no" doc:"The one order of this number" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	PaymentNo   string        `query:"payment_no" doc:"The order of this payment, whatever became of it" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
+	ProviderTxn string        `query:"provider_txn" maxLength:"128" doc:"The order that money moved for under this number of a provider"`
+	PickupCode  string        `query:"pickup_code" maxLength:"32" doc:"The order of this code, as its shopper shows it" example:"7K3M-Q9TD-X2HV"`
+	ExternalID  string        `query:"external_id" maxLength:"64" doc:"Orders that the shop's own system calls so; of those the 1000 latest"`
+	Phone       string        `query:"phone" maxLength:"32" doc:"Only of the account with this phone; the whole number, in E.164 the plus sign is written %2B"`
+	ItemID      httpx.QueryID `query:"item_id" doc:"Only of this item"`
+	SKU         string        `query:"sku" maxLength:"64" doc:"Only of this SKU, in whichever session; of its 1000 latest"`
+	SessionID   httpx.QueryID `query:"session_id" doc:"Only of this session"`
+	ActivityID  httpx.QueryID `query:"activity_id" doc:"Only of this activity"`
+	UserID      httpx.QueryID `query:"user_id" doc:"Only of this user"`
+	Status      string        `query:"status" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"Only in this state"`
+	Disputed    bool          `query:"disputed" doc:"Only with a dispute that is not closed"`
+	From        time.Time     `query:"created_from" doc:"Orders created at this time or later" example:"2026-11-11T20:00:00+08:00"`
+	To          time.Time     `query:"created_until" doc:"Orders created before this time" example:"2026-11-11T21:00:00+08:00"`
+	PaidFrom    time.Time     `query:"paid_from" doc:"Orders paid at this time or later" example:"2026-11-11T20:00:00+08:00"`
+	PaidTo      time.Time     `query:"paid_until" doc:"Orders paid before this time" example:"2026-11-12T20:00:00+08:00"`
+	UpdatedFrom time.Time     `query:"updated_from" doc:"Orders changed at this time or later" example:"2026-11-11T20:00:00+08:00"`
+	UpdatedTo   time.Time     `query:"updated_until" doc:"Orders last changed before this time" example:"2026-11-12T20:00:00+08:00"`
 }
 
 // Errors of bad filters.
@@ -42,8 +43,8 @@ var (
 		fault.T("order_no and payment_no have 32 hex digits; copy the whole number.",
 			"order_no 和 payment_no 为 32 位十六进制数，请复制完整号码。"))
 	errSpan = fault.Plain(fault.Invalid,
-		fault.T("from must be before to, paid_from before paid_to, and updated_from before updated_to.",
-			"from 须早于 to，paid_from 须早于 paid_to，updated_from 须早于 updated_to。"))
+		fault.T("created_from must be before created_until, paid_from before paid_until, and updated_from before updated_until.",
+			"created_from 须早于 created_until，paid_from 须早于 paid_until，updated_from 须早于 updated_until。"))
 )
 
 // maxItems bounds the items of a SKU that a search looks for.
@@ -83,7 +84,7 @@ func (f *filter) matches(r *row) bool {
 // another way.
 func (s *Service) filterOf(ctx context.Context, in *Filters) (*filter, error) {
 	f := &filter{
-		user: in.UserID, session: in.SessionID, activity: in.ActivityID, status: in.Status, disputed: in.Disputed,
+		user: in.UserID.N, session: in.SessionID.N, activity: in.ActivityID.N, status: in.Status, disputed: in.Disputed,
 		created: timeSpan{in.From, in.To}, paid: timeSpan{in.PaidFrom, in.PaidTo}, updated: timeSpan{in.UpdatedFrom, in.UpdatedTo},
 	}
 	for _, t := range []timeSpan{f.created, f.paid, f.updated} {
@@ -181,16 +182,16 @@ func (s *Service) lookUpSale(ctx context.Context, in *Filters, f *filter) error 
 		}
 		f.numbers = f.numbers.within(onSale(opens, closes))
 	}
-	if in.ItemID != 0 {
-		if f.items != nil && !slices.Contains(f.items, in.ItemID) {
+	if in.ItemID.N != 0 {
+		if f.items != nil && !slices.Contains(f.items, in.ItemID.N) {
 			f.only = []ids.ID{}
 		}
-		f.items = []int64{in.ItemID}
+		f.items = []int64{in.ItemID.N}
 	}
-	if in.ItemID == 0 && in.SessionID == 0 && in.ActivityID == 0 {
+	if in.ItemID.N == 0 && in.SessionID.N == 0 && in.ActivityID.N == 0 {
 		return nil
 	}
-	opens, closes, known, err := s.deps.Plan.WhenOnSale(ctx, given(in.ItemID), given(in.SessionID), given(in.ActivityID))
+	opens, closes, known, err := s.deps.Plan.WhenOnSale(ctx, given(in.ItemID.N), given(in.SessionID.N), given(in.ActivityID.N))
 	if err != nil {
 		return fmt.Errorf("order: search: %w", err)
 	}

@@ -50,3 +50,9 @@ ORDER BY o.order_no DESC;
 
 -- name: ByExternalID :many
 SELECT order_no FROM orders.external_references WHERE external_id = @external_id::text ORDER BY order_no DESC LIMIT @most;
+
+-- name: ExternalIDs :many
+-- Of the orders of a page. OFFSET 0 keeps the planner from scanning the table.
+SELECT x.order_no, x.external_id::text AS external_id FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT order_no, external_id FROM orders.external_references WHERE order_no = n.no AND bucket = n.b OFFSET 0) x
+WHERE x.external_id IS NOT NULL;

@@ -83,7 +83,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/orders", ID: "admin-list-orders", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead,
 		Summary: "Orders, newest first",
-		Description: "All filters given apply together. With `paid_from` or `paid_to` the last paid are first, with `updated_from` or `updated_to` the last changed, " +
+		Description: "All filters given apply together. With `paid_from` or `paid_until` the last paid are first, with `updated_from` or `updated_until` the last changed, " +
 			"after those that wait for their payment; a user's, a number's and disputed orders are always by number. Every page is answered as fast: it reads a bounded " +
 			"number of orders, so that one whose matches are thinly spread has fewer rows than its limit, even none; there is more as long as there is a `next_cursor`.",
 	}, s.list)

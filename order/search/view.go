@@ -6,6 +6,8 @@ import (
 
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
+	"stampede/order/search/internal/searchdb"
+	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
@@ -35,6 +37,8 @@ type AdminOrderRow struct {
 	Phone string             `json:"phone,omitempty" doc:"The account's; viewers read it masked"`
 	Paid  *orderevent.PaidBy `json:"paid_by,omitempty" doc:"The payment that paid it, given from then on"`
 
+	ExternalID string `json:"external_id,omitempty" doc:"What the shop's own system calls the order" example:"SO-2026-11-0042"`
+
 	// next is the place behind the row.
 	next string
 }
@@ -45,6 +49,10 @@ func (s *Service) views(ctx context.Context, rows []hit) ([]AdminOrderRow, error
 	if err != nil {
 		return nil, err
 	}
+	externalIDs, err := s.externalIDsOf(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
 	views := make([]AdminOrderRow, len(rows)) // an empty list, not null
 	for i := range rows {
 		r := &rows[i]
@@ -52,12 +60,32 @@ func (s *Service) views(ctx context.Context, rows []hit) ([]AdminOrderRow, error
 		if err != nil {
 			return nil, err // it names the module and the operation
 		}
-		views[i] = AdminOrderRow{AdminOrder: View(orderdb.OrdersOrder(r.row).Order()), SKU: sale.SKU, Spec: sale.Spec, Phone: phones[r.UserID], next: r.next.String()}
+		views[i] = AdminOrderRow{AdminOrder: View(orderdb.OrdersOrder(r.row).Order()), SKU: sale.SKU, Spec: sale.Spec, Phone: phones[r.UserID], ExternalID: externalIDs[r.OrderNo], next: r.next.String()}
 		if r.PaymentNo.Valid {
 			views[i].Paid = &orderevent.PaidBy{PaymentNo: r.PaymentNo.Bytes, Provider: *r.Provider, Method: *r.Method, ProviderTxn: *r.ProviderTxn}
 		}
 	}
 	return views, nil
+}
+
+// externalIDsOf reads what the shop's own system calls the rows' orders.
+func (s *Service) externalIDsOf(ctx context.Context, rows []hit) (map[ids.ID]string, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	var p searchdb.ExternalIDsParams
+	for i := range rows {
+		p.OrderNos, p.Buckets = append(p.OrderNos, rows[i].OrderNo), append(p.Buckets, rows[i].Bucket)
+	}
+	found, err := searchdb.New(s.deps.DB).ExternalIDs(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("order: read external ids: %w", err)
+	}
+	of := make(map[ids.ID]string, len(found))
+	for _, r := range found {
+		of[r.OrderNo] = r.ExternalID
+	}
+	return of, nil
 }
 
 // phonesOf reads the phones of the rows' users.

@@ -119,12 +119,12 @@ func answerable(status string) bool {
 
 // ChargebackView is a chargeback of one of an order's payments.
 type ChargebackView struct { //nolint:revive // the name of its schema in the API
-	ChargebackNo string           `json:"chargeback_no" doc:"The provider's number"`
+	ChargebackNo string           `json:"chargeback_no" doc:"The provider's number" example:"dp_1SxQ2eLkdIwHu7ix"`
 	Amount       orderevent.Money `json:"amount"`
 	Reason       string           `json:"reason" doc:"In the provider's word" example:"fraudulent"`
 	Status       string           `json:"status" enum:"inquiry,open,won,lost,closed" doc:"inquiry: the bank asks, and takes no money yet; open: the shop can still answer in the provider's console; closed: it ended before money moved"`
 	Withdrawn    bool             `json:"withdrawn" doc:"The provider has taken the money from the shop, and not given it back"`
-	RespondBy    string           `json:"respond_by,omitempty" format:"date-time" doc:"When the shop's answer is due"`
+	RespondBy    string           `json:"respond_until,omitempty" format:"date-time" doc:"When the shop's answer is due"`
 	CreatedAt    string           `json:"created_at" format:"date-time"`
 	UpdatedAt    string           `json:"updated_at" format:"date-time"`
 }

@@ -10,6 +10,8 @@ const (
 	SubjectSurplus  = "events.payment.surplus"  // money arrived that pays no order, and will go back; payload Surplus
 	SubjectClosed   = "events.payment.closed"   // a payment was closed at its provider without money; payload Closed
 
+	SubjectRefundAwaiting = "events.payment.refund_awaiting" // a refund waits for another operator's approval; payload RefundAwaiting
+
 	SubjectRefundFailed = "events.payment.refund_failed" // a refund will not be made unless an operator acts; payload RefundFailed
 )
 
@@ -22,16 +24,32 @@ type Captured struct {
 	Currency  string `json:"currency"`
 }
 
-// Refunded reports that a refund returned money to the shopper: Whole if with it
-// everything is back that the order was paid with.
-type Refunded struct {
+// Refund is the refund that an event is about.
+type Refund struct {
 	RefundNo ids.ID `json:"refund_no"`
 	OrderNo  ids.ID `json:"order_no"`
 	UserID   int64  `json:"user_id,string"`
 	Amount   int64  `json:"amount"`
 	Currency string `json:"currency"`
-	Reason   string `json:"reason"`
-	Whole    bool   `json:"whole,omitempty"`
+	Reason   string `json:"reason"` // why the money goes back
+}
+
+// Refunded reports that a refund returned money to the shopper: Whole if with it
+// everything is back that the order was paid with.
+type Refunded struct {
+	Refund
+	Whole bool `json:"whole,omitempty"`
+}
+
+// RefundAwaiting reports that an operator asked for a refund above the shop's limit:
+// another one has to approve or reject it.
+type RefundAwaiting struct{ Refund }
+
+// RefundFailed reports that the provider refuses a refund for good, or that the money
+// of one that was made came back to the shop.
+type RefundFailed struct {
+	Refund
+	Detail string `json:"detail"` // why it does not go back; a provider's words among them
 }
 
 // Surplus reports that money arrived that pays no order, and why: its refund is
@@ -54,16 +72,4 @@ type Closed struct {
 	UserID    int64  `json:"user_id,string"`
 	Amount    int64  `json:"amount"`
 	Currency  string `json:"currency"`
-}
-
-// RefundFailed reports that the provider refuses a refund for good, or that the money
-// of one that was made came back to the shop.
-type RefundFailed struct {
-	RefundNo ids.ID `json:"refund_no"`
-	OrderNo  ids.ID `json:"order_no"`
-	UserID   int64  `json:"user_id,string"`
-	Amount   int64  `json:"amount"`
-	Currency string `json:"currency"`
-	Reason   string `json:"reason"` // why the money goes back
-	Detail   string `json:"detail"` // why it does not; a provider's words among them
 }

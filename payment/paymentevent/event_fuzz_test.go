@@ -36,9 +36,10 @@ func FuzzEvents(f *testing.F) {
 		same[Surplus](t, raw)
 		same[Closed](t, raw)
 		same[RefundFailed](t, raw)
+		same[RefundAwaiting](t, raw)
 		// JSON is text: invalid UTF-8 is replaced when it is written.
 		word = strings.ToValidUTF8(word, "\ufffd")
-		want := Refunded{RefundNo: ids.NewFor(user), OrderNo: ids.NewFor(user), UserID: user, Amount: amount, Currency: word, Reason: word}
+		want := Refunded{Refund: Refund{RefundNo: ids.NewFor(user), OrderNo: ids.NewFor(user), UserID: user, Amount: amount, Currency: word, Reason: word}}
 		out, err := json.Marshal(want)
 		if err != nil {
 			t.Fatal(err)
@@ -63,13 +64,16 @@ func TestEventsGolden(t *testing.T) {
 			PaymentNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY",
 		},
 		`{"refund_no":"` + no + `","order_no":"` + no + `","user_id":"7","amount":100,"currency":"CNY","reason":"late"}`: Refunded{
-			RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "late",
+			Refund: Refund{RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "late"},
+		},
+		`{"refund_no":"` + no + `","order_no":"` + no + `","user_id":"7","amount":100,"currency":"CNY","reason":"operator"}`: RefundAwaiting{
+			Refund: Refund{RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "operator"},
 		},
 		`{"refund_no":"` + no + `","order_no":"` + no + `","user_id":"7","amount":100,"currency":"CNY","reason":"late","detail":"no"}`: RefundFailed{
-			RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "late", Detail: "no",
+			Refund: Refund{RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "late"}, Detail: "no",
 		},
 		`{"refund_no":"` + no + `","order_no":"` + no + `","user_id":"7","amount":100,"currency":"CNY","reason":"shopper","whole":true}`: Refunded{
-			RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "shopper", Whole: true,
+			Refund: Refund{RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "shopper"}, Whole: true,
 		},
 	} {
 		if raw, err := json.Marshal(event); err != nil || string(raw) != want {

@@ -67,7 +67,7 @@ func statement(c *kit.Call) (map[string]any, error) {
 // of gives the day that a page shows to its forms.
 func of(data map[string]any) []any {
 	doc, _ := data["doc"].(map[string]any)
-	return []any{"date", doc["date"]}
+	return []any{"date", doc["day"]}
 }
 
 // applying settles what the comparison proposes, or only compares.
@@ -107,10 +107,10 @@ var acts = []kit.Act{
 		Warning: kit.Text{"Refunds above the shop's limit need approval from a second operator.", "超过店铺限额的退款需第二位运营人员审批。"},
 		Fields: []kit.Field{
 			{
-				Name: "amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Amount,
+				Name: "amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Price,
 				Zero: kit.Text{"Type an amount above zero, or leave it empty to refund all that is left.", "金额须大于 0；退全部余款请留空。"},
 			},
-			{Name: "note", Label: kit.Text{"Reason (staff only)", "退款原因（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500},
+			{Name: "reason", Label: kit.Text{"Reason (staff only)", "退款原因（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500},
 			{
 				Name: "units", Label: kit.Text{"Returned goods (if empty: written off once shipped, else by the sale's rule)", "退款商品处理（留空：已发货的报损，未发货的按活动规则）"},
 				Kind: kit.Choice, Options: []string{"return", "write_off"},

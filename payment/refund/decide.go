@@ -36,7 +36,7 @@ var (
 			"请查看订单的拒付记录：进行中的请先应诉；没有拒付的请重试退款或线下退款。"))
 	errSecond = fault.New(fault.Forbidden, "refund-second-operator",
 		fault.T("Another operator must approve", "须由另一位运营人员审批"),
-		fault.T("A refund is approved by an operator other than the one who asked for it.", "退款须由申请人以外的运营人员审批。"),
+		fault.T("A refund is approved by an operator other than the one who asked for it, or whose API key did.", "退款须由申请人以外的运营人员审批；由 API 密钥申请的，创建该密钥的管理员不能审批。"),
 		fault.T("Ask another operator to approve it.", "请由另一位运营人员审批。"))
 )
 
@@ -100,8 +100,8 @@ func (s *Service) decide(ctx context.Context, d decision) (out AdminRefund, err 
 // approve has a refund that awaits approval requested from its provider.
 func (s *Service) approve(ctx context.Context, no ids.ID, key string) (AdminRefund, error) {
 	return s.decide(ctx, decision{name: "approve", no: no, key: key, do: func(c *change, r paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
-		if r.RequestedBy == auth.From(ctx).UserID {
-			return r, errSecond
+		if err := s.second(ctx, r.RequestedBy); err != nil {
+			return r, err
 		}
 		if err := refuseChargedBack(ctx, c.q, r); err != nil {
 			return r, err
@@ -116,6 +116,23 @@ func (s *Service) approve(ctx context.Context, no ids.ID, key string) (AdminRefu
 		}
 		return c.decided(ctx, r, requested, units)
 	}})
+}
+
+// second refuses the operator who asked for a refund, and the admin whose API key did:
+// only its maker has seen the key.
+func (s *Service) second(ctx context.Context, requestedBy int64) error {
+	operator := auth.From(ctx).UserID
+	if requestedBy == operator {
+		return errSecond
+	}
+	if s.deps.MakerOf == nil {
+		return nil
+	}
+	maker, err := s.deps.MakerOf(ctx, requestedBy)
+	if err == nil && maker == operator {
+		return errSecond
+	}
+	return err
 }
 
 // reject ends a refund that awaits approval.

@@ -43,6 +43,7 @@
 //
 // # Publishes
 //
-// events.payment.refunded when money went back, events.payment.refund_failed when it
-// will not without an operator; order publishes the states.
+// events.payment.refund_awaiting when a second operator has to decide, events.payment.refunded
+// when money went back, events.payment.refund_failed when it will not without an operator;
+// order publishes the states.
 package refund

@@ -68,10 +68,13 @@ func (s *Service) record(ctx context.Context, q *paymentdb.Queries, name, kind, 
 	return false, err
 }
 
+// told is a refund as events name it.
+func told(r *paymentdb.PaymentsRefund) paymentevent.Refund {
+	return paymentevent.Refund{RefundNo: r.RefundNo, OrderNo: r.OrderNo, UserID: r.UserID, Amount: r.Amount, Currency: r.Currency, Reason: r.Reason}
+}
+
 func announce(ctx context.Context, tx pgx.Tx, row paymentdb.PaymentsRefund, whole bool) error {
-	_, err := outbox.Append(ctx, tx, paymentevent.SubjectRefunded, paymentevent.Refunded{
-		RefundNo: row.RefundNo, OrderNo: row.OrderNo, UserID: row.UserID, Amount: row.Amount, Currency: row.Currency, Reason: row.Reason, Whole: whole,
-	})
+	_, err := outbox.Append(ctx, tx, paymentevent.SubjectRefunded, paymentevent.Refunded{Refund: told(&row), Whole: whole})
 	return err
 }
 
@@ -81,9 +84,7 @@ func announceFailure(ctx context.Context, tx pgx.Tx, row paymentdb.PaymentsRefun
 	if err := alarmFailed.Raise(ctx, tx, subject(row.RefundNo), detail); err != nil {
 		return err
 	}
-	_, err := outbox.Append(ctx, tx, paymentevent.SubjectRefundFailed, paymentevent.RefundFailed{
-		RefundNo: row.RefundNo, OrderNo: row.OrderNo, UserID: row.UserID, Amount: row.Amount, Currency: row.Currency, Reason: row.Reason, Detail: detail,
-	})
+	_, err := outbox.Append(ctx, tx, paymentevent.SubjectRefundFailed, paymentevent.RefundFailed{Refund: told(&row), Detail: detail})
 	return err
 }
 

@@ -10,10 +10,12 @@ import (
 	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
+	"stampede/payment/paymentevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
+	"stampede/platform/store/outbox"
 	"stampede/platform/watch/audit"
 )
 
@@ -35,6 +37,8 @@ var (
 		fault.T("The amount is zero. Send one above zero, or leave the amount out to refund all that is left.",
 			"金额为 0。请填写大于 0 的金额，退全部余款请留空。"),
 		fault.T("Send an amount above zero; leave it out to refund all that is left.", "请填写大于 0 的金额；退全部余款请留空。"))
+	errCurrency = fault.Plain(fault.Invalid,
+		fault.T("The amount is in another currency than the payment.", "退款货币与支付货币不一致。"))
 	errNotAllowed = fault.New(fault.Conflict, "refund-not-allowed",
 		fault.T("You cannot refund this order yourself", "该订单不支持自助退款，请联系商家"),
 		fault.T("The activity does not let shoppers refund this order, or not any more; ask the shop.",
@@ -61,11 +65,11 @@ var (
 // Request asks to refund a paid order, in whole or in part.
 type Request struct {
 	OrderNo ids.ID
-	Amount  *int64 // minor units of the order's currency; nil is all that is left, and zero is refused
-	Reason  string // ByShopper, ByOperator or ByDispute
-	Note    string // in the words of who asks; at most 500 characters
-	By      int64  // the user who asks; 0 is the system
-	Units   string // UnitsReturn or UnitsWriteOff; empty leaves it to the activity's rule
+	Amount  *orderevent.Money // nil is all that is left; zero and another currency than the order's are refused
+	Reason  string            // ByShopper, ByOperator or ByDispute
+	Note    string            // in the words of who asks; at most 500 characters
+	By      int64             // the user who asks; 0 is the system
+	Units   string            // UnitsReturn or UnitsWriteOff; empty leaves it to the activity's rule
 	// Also, if not nil, runs in the transaction that asks for the refund, which may run it
 	// again, and commits with it.
 	Also func(ctx context.Context, tx pgx.Tx, refund ids.ID) error `json:"-"`
@@ -90,7 +94,7 @@ const (
 // operator who types 0.00 does not mean all that is left. An operator's refund of a
 // part without a key fails with idempotency-key-required.
 func (s *Service) Request(ctx context.Context, key string, r Request) (made AdminRefund, err error) {
-	if r.Amount != nil && *r.Amount <= 0 {
+	if r.Amount != nil && r.Amount.Amount <= 0 {
 		return made, ErrNothing
 	}
 	if key == "" && r.Amount != nil && r.Reason == ByOperator {
@@ -146,6 +150,9 @@ func (s *Service) request(ctx context.Context, c *change, r Request) (none Admin
 	if !b.paid || c.order.Status != orderevent.StatusPaid && c.order.Status != orderevent.StatusCompleted {
 		return none, ErrNotRefundable.With("order_status", c.order.Status)
 	}
+	if r.Amount != nil && r.Amount.Currency != b.paying.Currency {
+		return none, errCurrency.At(r.field()+".currency", fault.T("Use {code}.", "请使用 {code}。", "code", b.paying.Currency))
+	}
 	within, writeOff, err := s.deps.Plan.RefundRule(ctx, c.order.ActivityID)
 	if err != nil {
 		return none, err
@@ -163,7 +170,7 @@ func (s *Service) request(ctx context.Context, c *change, r Request) (none Admin
 	}
 	amount := back.Rest
 	if r.Amount != nil {
-		amount = *r.Amount
+		amount = r.Amount.Amount
 	}
 	left := orderevent.Money{Amount: max(back.Rest, 0), Currency: b.paying.Currency}
 	switch {
@@ -192,6 +199,11 @@ func (s *Service) request(ctx context.Context, c *change, r Request) (none Admin
 	if err != nil {
 		return none, fmt.Errorf("refund: write: %w", err)
 	}
+	if status == awaiting {
+		if _, err := outbox.Append(ctx, c.tx, paymentevent.SubjectRefundAwaiting, paymentevent.RefundAwaiting{Refund: told(&row)}); err != nil {
+			return none, err
+		}
+	}
 	if r.Reason == ByOperator {
 		if err := order.NoteRefund(ctx, c.tx, &c.order, r.Note); err != nil {
 			return none, err
@@ -212,11 +224,15 @@ func tooMuch(r Request, left orderevent.Money) error {
 	if r.Amount == nil {
 		return refused
 	}
-	field := "body.amount"
+	return refused.At(r.field(), fault.T("At most {left}.", "最多可退 {left}。", "left", left))
+}
+
+// field is where a request's body has the amount.
+func (r *Request) field() string {
 	if r.Reason == ByDispute {
-		field = "body.refund.amount"
+		return "body.refund.amount"
 	}
-	return refused.At(field, fault.T("At most {left}.", "最多可退 {left}。", "left", left))
+	return "body.amount"
 }
 
 // subject names a refund in the audit log and in alarms.

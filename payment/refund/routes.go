@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"stampede/order"
+	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -20,7 +21,7 @@ import (
 
 // Routes registers the package's routes.
 func (s *Service) Routes(rt *httpx.Router) {
-	rt.API.Member("left", huma.Schema{Type: huma.TypeObject, Description: "What can still be refunded of the order, of refund-exceeds and payment-charged-back"})
+	rt.API.Member("left", huma.Schema{Ref: "#/components/schemas/Money", Description: "What can still be refunded of the order, of refund-exceeds and payment-charged-back"})
 	rt.API.Member("refund_status", huma.Schema{Type: huma.TypeString, Description: "What the refund is now, of refund-not-waiting", Examples: []any{succeeded}})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/refunds", ID: "refund-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
@@ -47,7 +48,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		do                         func(ctx context.Context, no ids.ID, key string) (AdminRefund, error)
 	}{
 		{
-			"approve", "Approve a refund", "By another operator than the one who asked for it. It is then requested from the provider.",
+			"approve", "Approve a refund", "By another operator than the one who asked for it, or who made the API key that did. It is then requested from the provider.",
 			[]*fault.Error{errNotThis, errSecond, errChargedBack},
 			s.approve,
 		},
@@ -100,7 +101,7 @@ type askInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	idempotency.Header
 	Body *struct {
-		Note string `json:"note,omitempty" maxLength:"500" doc:"Why, in the shopper's words"`
+		Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why, in the shopper's words" example:"It arrived broken."`
 	} `required:"false" nameHint:"ShopperRefundRequest"`
 }
 
@@ -113,7 +114,7 @@ func (s *Service) askAsShopper(ctx context.Context, in *askInput) (*httpx.Output
 	}
 	note := ""
 	if in.Body != nil {
-		note = plaintext.Clean(in.Body.Note)
+		note = plaintext.Clean(in.Body.Reason)
 	}
 	made, err := s.Request(ctx, in.Key, Request{OrderNo: no, Reason: ByShopper, Note: note, By: by})
 	return answered(made.RefundView, err)
@@ -123,9 +124,9 @@ type orderInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	idempotency.Header
 	Body struct {
-		Amount *int64 `json:"amount,omitempty" minimum:"0" doc:"In minor units of the order's currency; left out: all that is left. 0 is refused"`
-		Note   string `json:"note" minLength:"1" maxLength:"500" doc:"Why; shown to operators"`
-		Units  string `json:"units,omitempty" enum:"return,write_off" doc:"What becomes of the units when all is refunded: back on sale, or never sold again because they are with the shopper, damaged or lost. Left out: the activity's rule, and write_off for an order that is completed"`
+		Amount *orderevent.Money `json:"amount,omitempty" doc:"In the order's currency; left out: all that is left. 0 is refused"`
+		Reason string            `json:"reason" minLength:"1" maxLength:"500" doc:"Why; shown to operators" example:"The shopper sent it back."`
+		Units  string            `json:"units,omitempty" enum:"return,write_off" doc:"What becomes of the units when all is refunded: back on sale, or never sold again because they are with the shopper, damaged or lost. Left out: the activity's rule, and write_off for an order that is completed"`
 	} `nameHint:"RefundRequest"`
 }
 
@@ -136,7 +137,7 @@ func (s *Service) askAsOperator(ctx context.Context, in *orderInput) (*httpx.Out
 		return nil, errNoOrder.Because(err)
 	}
 	return answered(s.Request(ctx, in.Key, Request{
-		OrderNo: no, Amount: in.Body.Amount, Reason: ByOperator, Note: in.Body.Note, By: auth.From(ctx).UserID, Units: in.Body.Units,
+		OrderNo: no, Amount: in.Body.Amount, Reason: ByOperator, Note: in.Body.Reason, By: auth.From(ctx).UserID, Units: in.Body.Units,
 	}))
 }
 

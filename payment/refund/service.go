@@ -27,11 +27,13 @@ type Plan interface {
 	RefundRule(ctx context.Context, activity int64) (within time.Duration, writeOff bool, err error)
 }
 
-// Deps are the package's dependencies; all are required.
+// Deps are the package's dependencies; all but MakerOf are required.
 type Deps struct {
 	DB     *pgxpool.Pool
 	Orders *order.Service
 	Plan   Plan
+	// MakerOf returns who made the API key that acts as a user; 0 for a person. Nil: there are no keys.
+	MakerOf func(ctx context.Context, user int64) (int64, error)
 	// Requested is called after the commit of a refund that is to be requested from its
 	// provider now; it must not block.
 	Requested func(r AdminRefund)
@@ -99,13 +101,13 @@ type AdminRefund struct {
 	UserID      string `json:"user_id" doc:"The shopper"`
 	Provider    string `json:"provider" example:"sandbox"`
 	Note        string `json:"note,omitempty" doc:"Why, in the words of who asked"`
-	RequestedBy string `json:"requested_by,omitempty" doc:"The user who asked; missing for an automatic one"`
-	DecidedBy   string `json:"decided_by,omitempty" doc:"The operator who approved or rejected it"`
-	SettledBy   string `json:"settled_by,omitempty" doc:"The operator who paid it back by hand"`
+	RequestedBy string `json:"requested_by,omitempty" doc:"The user who asked; missing for an automatic one" example:"7"`
+	DecidedBy   string `json:"decided_by,omitempty" doc:"The operator who approved or rejected it" example:"8"`
+	SettledBy   string `json:"settled_by,omitempty" doc:"The operator who paid it back by hand" example:"8"`
 	Receipt     string `json:"receipt,omitempty" doc:"The number on the receipt of a payment by hand"`
 	Units       string `json:"units,omitempty" enum:"return,write_off" doc:"What becomes of the order's units if this refund completes its refunding"`
 	Attempts    int32  `json:"attempts" doc:"Calls to the provider so far"`
-	LastError   string `json:"last_error,omitempty"`
+	LastError   string `json:"last_error,omitempty" example:"The provider did not answer within 10 s."`
 }
 
 // Brief is a refund as its shopper and an operator's order page have it.

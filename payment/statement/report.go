@@ -15,7 +15,7 @@ import (
 
 // Comparison is the comparison of a shop's day with its providers' statements.
 type Comparison struct {
-	Date       string      `json:"date" format:"date"`
+	Date       string      `json:"day" format:"date"`
 	Statements []Statement `json:"statements" nullable:"false"`
 }
 
@@ -47,7 +47,7 @@ type UnmatchedSum struct {
 type Unmatched struct {
 	Class       string           `json:"class" enum:"missing,extra,different"`
 	Kind        string           `json:"kind" enum:"capture,refund,refund_reversal,chargeback,chargeback_reversal"`
-	Transaction string           `json:"transaction" doc:"The provider's number of the movement"`
+	Transaction string           `json:"transaction" doc:"The provider's number of the movement" example:"4200001234202611110123456789"`
 	PaymentNo   string           `json:"payment_no,omitempty"`
 	RefundNo    string           `json:"refund_no,omitempty"`
 	Stated      orderevent.Money `json:"stated"`
@@ -68,7 +68,7 @@ func (d Unmatched) takenBack() bool {
 // Settled is what settling the proposals did.
 type Settled struct {
 	Count  int      `json:"count"`
-	Failed []string `json:"failed,omitempty" doc:"The first 20 that could not be settled, with the reason"`
+	Failed []string `json:"failed,omitempty" doc:"The first 20 that could not be settled, with the reason" example:"[\"0198f2c8b5d07c3e9a4f1b2c3d4e5f61: the order is not paid\"]"`
 }
 
 // settleIt is the proposal of a movement that names a number of ours.

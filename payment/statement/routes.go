@@ -52,7 +52,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, func(ctx context.Context, in *struct {
 		Date string `path:"date" doc:"The shop's day" example:"2026-11-22"`
 		Body struct {
-			Provider string `json:"provider,omitempty" maxLength:"32" doc:"Only this provider"`
+			Provider string `json:"provider,omitempty" maxLength:"32" doc:"Only this provider" example:"wechat"`
 			Apply    bool   `json:"apply,omitempty"`
 		} `nameHint:"StatementsRequest"`
 	},

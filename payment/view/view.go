@@ -19,12 +19,12 @@ import (
 
 // PaymentView is an operator's view of one of an order's payments.
 type PaymentView struct {
-	PaymentNo   ids.ID                      `json:"payment_no"`
+	PaymentNo   ids.ID                      `json:"payment_no" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
 	Provider    string                      `json:"provider" example:"sandbox"`
 	Method      string                      `json:"method,omitempty" doc:"The provider's way to pay" example:"page"`
 	Status      string                      `json:"status" enum:"created,captured,closed" doc:"created: open at the provider; captured: paid; closed: it cannot be paid any more"`
 	Amount      orderevent.Money            `json:"amount"`
-	ProviderTxn string                      `json:"provider_txn,omitempty" doc:"The provider's own number, once captured"`
+	ProviderTxn string                      `json:"provider_txn,omitempty" doc:"The provider's own number, once captured" example:"4200001234202611110123456789"`
 	CreatedAt   string                      `json:"created_at" format:"date-time"`
 	UpdatedAt   string                      `json:"updated_at" format:"date-time"`
 	Refunds     []refund.RefundView         `json:"refunds,omitempty" nullable:"false" doc:"Left out where there is none"`

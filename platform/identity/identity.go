@@ -85,7 +85,6 @@ type Deps struct {
 	Clock          clock.Clock
 	Key            []byte // the process's signing key
 	SingleInstance bool   // no other instance works on these stores
-	Version        string // of the program, for the API's document
 	Log            *slog.Logger
 	Metrics        prometheus.Registerer
 	Trace          *tracing.Tracer // nil is off
@@ -100,8 +99,8 @@ type Service struct {
 	Accounts  *account.Store
 	Staff     *staff.Service
 	Blacklist *blacklist.Service
+	Keys      *keys.Service
 
-	keys        *keys.Service
 	revoked     *revoke.Service
 	codes       *code.Service
 	logins      *login.Service
@@ -130,18 +129,19 @@ func New(set Settings, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.LoginURL = set.Exchange.LoginURL
 	cfg.OverTLS = strings.HasPrefix(deps.Addresses.PublicURL, "https://")
 	e.Accounts = &account.Store{
 		DB: deps.DB, Revoke: e.revoked, SendsSMS: set.SMS.Sends(), Config: cfg, Log: deps.Log, Metrics: deps.Metrics,
 	}
 	e.Tokens = auth.NewTokens(deps.Key, deps.Clock.Now, auth.Previous(deps.PreviousKeys...), auth.RevokedBy(e.revoked))
 	signing := append([][]byte{deps.Key}, deps.PreviousKeys...)
-	e.keys = keys.New(keys.Deps{DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics})
+	e.Keys = keys.New(keys.Deps{DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics})
 	e.Router = httpx.Options{
 		Trace: deps.Trace, PublicURL: deps.Addresses.PublicURL, Origins: deps.Addresses.Origins(), RushURL: deps.Addresses.RushURL,
 		Proxies: proxies, Bounds: set.Requests.Bounds(), Shoppers: set.Requests.ShoppersPerAddress,
-		Limiter: e.Limits, DeviceKeys: signing, Keys: e.keys.Admit, Refused: audit.NewRefusals(deps.DB, deps.Log).Record, Barred: e.barred,
-	}.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics)
+		Limiter: e.Limits, DeviceKeys: signing, Keys: e.Keys.Admit, Refused: audit.NewRefusals(deps.DB, deps.Log).Record, Barred: e.barred,
+	}.NewRouter(e.Tokens, deps.Log, httpx.Version, deps.Metrics)
 	e.Human = humancheck.New(humancheck.NewConfig(set.Human, deps.Addresses.PublicURL), humancheck.Deps{
 		Redis: deps.Redis, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 		SigningKeys: signing,
@@ -166,10 +166,13 @@ func (e *Service) openAccounts(set Settings, deps Deps) {
 	g := guard.New(guard.Deps{Store: e.Accounts, Redis: deps.Redis, Limits: e.Limits, Human: e.Human, Blacklist: e.Blacklist})
 	factors := factor.New(e.Accounts, g)
 	e.codes, e.logins = code.New(e.Accounts, g, e.openSMS(set.SMS, deps)), login.New(e.Accounts, g, factors, e.Tokens)
-	parts := credential.Deps{Store: e.Accounts, Guard: g, Codes: e.codes, Factors: factors, Logins: e.logins}
-	if wx := set.WeChat; wx.WechatAppID != "" {
+	e.exchange = exchange.New(set.Exchange, exchange.Deps{
+		Store: e.Accounts, Guard: g, Logins: e.logins, Revocations: e.revoked, Log: deps.Log, Metrics: deps.Metrics,
+	})
+	parts := credential.Deps{Store: e.Accounts, Guard: g, Codes: e.codes, Factors: factors, Logins: e.logins, Exchange: e.exchange}
+	if apps := set.WeChat.Apps(); len(apps) > 0 {
 		app := wechat.DefaultConfig()
-		app.BaseURL, app.AppID, app.Secret, app.Kind = strings.TrimSuffix(wx.WechatURL, "/"), wx.WechatAppID, wx.WechatAppSecret, wx.WechatKind
+		app.BaseURL, app.Apps = strings.TrimSuffix(set.WeChat.WechatURL, "/"), apps
 		app.ReturnURL = deps.Addresses.BaseURL() + "/?wechat"
 		if strings.HasPrefix(app.BaseURL, "http://") { // a stand-in on this machine has its own page
 			app.PageURL = app.BaseURL
@@ -180,7 +183,6 @@ func (e *Service) openAccounts(set Settings, deps Deps) {
 		e.hangUp = append(e.hangUp, client.CloseIdleConnections)
 	}
 	e.credentials = credential.New(parts)
-	e.exchange = exchange.New(set.Exchange, exchange.Deps{Store: e.Accounts, Guard: g, Logins: e.logins, Log: deps.Log, Metrics: deps.Metrics})
 	e.Staff = staff.New(e.credentials)
 	e.qr = qrlogin.New(qrlogin.DefaultConfig(deps.Addresses.BaseURL()), qrlogin.Deps{
 		Store: e.Accounts, Guard: g, Logins: e.logins, Revocations: e.revoked,
@@ -209,7 +211,7 @@ func (e *Service) openSMS(set sms.Settings, deps Deps) sms.Sender {
 
 // Load reads the revocations, the blacklist and the API keys.
 func (e *Service) Load(ctx context.Context) error {
-	return errors.Join(e.revoked.Load(ctx), e.Blacklist.Refresh(ctx), e.keys.Refresh(ctx))
+	return errors.Join(e.revoked.Load(ctx), e.Blacklist.Refresh(ctx), e.Keys.Refresh(ctx))
 }
 
 // Routes registers the parts' routes. also erase what other modules know about a user, in
@@ -217,7 +219,7 @@ func (e *Service) Load(ctx context.Context) error {
 func (e *Service) Routes(also ...func(ctx context.Context, tx pgx.Tx, user int64) error) {
 	rt := e.Router
 	for _, part := range []interface{ Routes(rt *httpx.Router) }{
-		e.Human, e.codes, e.logins, e.credentials, credential.NewErasure(e.credentials, also...), e.exchange, e.Staff, e.qr, e.Blacklist, e.keys,
+		e.Human, e.codes, e.logins, e.credentials, credential.NewErasure(e.credentials, also...), e.exchange, e.Staff, e.qr, e.Blacklist, e.Keys,
 	} {
 		part.Routes(rt)
 	}
@@ -228,11 +230,13 @@ func (e *Service) Routes(also ...func(ctx context.Context, tx pgx.Tx, user int64
 
 // Workers are the parts' loops.
 func (e *Service) Workers() []app.Worker {
-	return slices.Concat(e.Human.Workers(), e.revoked.Workers(), e.Accounts.Workers(), e.codes.Workers(), e.qr.Workers(), e.Blacklist.Workers(), e.keys.Workers())
+	return slices.Concat(e.Human.Workers(), e.revoked.Workers(), e.Accounts.Workers(), e.codes.Workers(), e.qr.Workers(), e.Blacklist.Workers(), e.Keys.Workers())
 }
 
 // Probes are the parts' checks for problems that make no call fail.
-func (e *Service) Probes() []alarm.Probe { return e.codes.Probes() }
+func (e *Service) Probes() []alarm.Probe {
+	return slices.Concat(e.codes.Probes(), e.exchange.Probes())
+}
 
 // Stop drops idle connections.
 func (e *Service) Stop(context.Context) error {

@@ -50,7 +50,7 @@ func open(t *testing.T) *door {
 	var err error
 	d.Service, err = New(set, Deps{
 		Addresses: httpx.Addresses{Listen: server.Listener.Addr().String()}, Keep: 90 * 24 * time.Hour,
-		DB: d.db, Redis: pgtest.Redis(t), Bus: bustest.Open(t), Clock: clock.System{}, Key: bytes.Repeat([]byte("k"), 32), Version: "test",
+		DB: d.db, Redis: pgtest.Redis(t), Bus: bustest.Open(t), Clock: clock.System{}, Key: bytes.Repeat([]byte("k"), 32),
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)

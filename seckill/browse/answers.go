@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"stampede/inventory"
+	"stampede/platform/base/currency"
 	"stampede/platform/identity/humancheck"
 	"stampede/seckill/internal/wire"
 	"stampede/seckill/seckillevent"
@@ -29,11 +30,29 @@ type Entry struct {
 	HumanCheck          humancheck.Kind `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person; pow is earned at the reservation where there is one"`
 }
 
-// Delivery is how an activity's goods reach the shopper, and at which price.
+// Delivery is how an activity's goods reach the shopper, and at which price, as Redis has
+// it: in minor units of the items' currency, 0 for none.
 type Delivery struct {
+	Ways     []seckillevent.Way `json:"ways"`
+	Freight  int64              `json:"freight,omitempty"`
+	FreeFrom int64              `json:"free_from,omitempty"`
+}
+
+// DeliveryView is a Delivery as shoppers read it.
+type DeliveryView struct {
 	Ways     []seckillevent.Way `json:"ways" enum:"delivery,pickup" nullable:"false"`
-	Freight  int64              `json:"freight,omitempty" doc:"What a delivery adds to an order, in minor units of the sale price's currency; left out, it is free" example:"800"`
-	FreeFrom int64              `json:"free_from,omitempty" doc:"Goods of this amount or more are delivered free" example:"9900"`
+	Freight  *currency.Money    `json:"freight,omitempty" doc:"What a delivery adds to an order; left out, it is free"`
+	FreeFrom *currency.Money    `json:"free_from,omitempty" doc:"Goods of this amount or more are delivered free; left out, none are"`
+}
+
+// in shows a delivery with its amounts in a currency.
+func (d *Delivery) in(code string) *DeliveryView {
+	if d == nil {
+		return nil
+	}
+	checkout := seckillevent.Checkout{Freight: d.Freight, FreeFrom: d.FreeFrom, Currency: code}
+	v := checkout.View()
+	return &DeliveryView{Ways: d.Ways, Freight: v.Freight, FreeFrom: v.FreeFrom}
 }
 
 // DeliveryOf is what an activity's checkout says of it; nil where nothing is handed over.
@@ -47,7 +66,7 @@ func DeliveryOf(c *seckillevent.Checkout) *Delivery {
 type shopSession struct {
 	ID           wire.ID   `json:"id"`
 	ActivityID   wire.ID   `json:"activity_id"`
-	ActivityName string    `json:"activity_name"`
+	ActivityName string    `json:"activity_name" example:"Singles' Day"`
 	Name         string    `json:"name"`
 	OpensAt      wire.Time `json:"opens_at"`
 	ClosesAt     wire.Time `json:"closes_at"`
@@ -63,12 +82,12 @@ type shopItem struct {
 	SessionID  wire.ID `json:"session_id"`
 	ActivityID wire.ID `json:"activity_id"`
 	wire.Goods
-	LimitPerUser         int32     `json:"limit_per_user" doc:"Units of it that one user may hold"`
-	OneItemPerUser       bool      `json:"one_item_per_user" doc:"A shopper may hold only one item of the activity"`
-	PaymentWindowSeconds int64     `json:"payment_window_seconds" doc:"How long an order may stay unpaid"`
-	Delivery             *Delivery `json:"delivery,omitempty" doc:"How the goods reach the shopper; left out where they do not"`
-	OpensAt              wire.Time `json:"opens_at"`
-	ClosesAt             wire.Time `json:"closes_at"`
+	LimitPerUser         int32         `json:"limit_per_user" doc:"Units of it that one user may hold"`
+	OneItemPerUser       bool          `json:"one_item_per_user" doc:"A shopper may hold only one item of the activity"`
+	PaymentWindowSeconds int64         `json:"payment_window_seconds" doc:"How long an order may stay unpaid"`
+	Delivery             *DeliveryView `json:"delivery,omitempty" doc:"How the goods reach the shopper; left out where they do not"`
+	OpensAt              wire.Time     `json:"opens_at"`
+	ClosesAt             wire.Time     `json:"closes_at"`
 	Entry
 	Status    string `json:"status" enum:"upcoming,on_sale,preparing,all_held,sold_out,paused,ended" doc:"preparing: on sale, but a rush must be retried in a moment; all_held: none is left now, unpaid ones may come back; sold_out: every unit is paid for"`
 	Unlimited bool   `json:"unlimited" doc:"Nothing is counted down"`
@@ -114,7 +133,7 @@ func shopSessionOf(s *Session, now time.Time) shopSession {
 func shopItemOf(s *Session, i *Item, state inventory.State, loaded bool, now time.Time) shopItem {
 	v := shopItem{
 		ID: i.ID, SessionID: s.ID, ActivityID: s.ActivityID, Goods: i.Goods, LimitPerUser: i.LimitPerUser, OneItemPerUser: s.PerActivity,
-		PaymentWindowSeconds: i.PayWindowSeconds, Delivery: s.Delivery, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, Status: sessionStatus(s, now),
+		PaymentWindowSeconds: i.PayWindowSeconds, Delivery: s.Delivery.in(i.SalePrice.Currency), OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, Status: sessionStatus(s, now),
 		Entry: entryOf(s), Unlimited: i.Unlimited,
 	}
 	total, remaining := int64(i.OnSale), int64(i.OnSale)

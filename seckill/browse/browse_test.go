@@ -85,7 +85,7 @@ func TestViewsOfAnEarlierProgramAreRewritten(t *testing.T) {
 	a := w.plan.activities[s.id]
 	a.Sessions[0].Delivery = &Delivery{Freight: 800}
 	require.NoError(t, w.svc.views.ensure(t.Context()))
-	w.gives("/api/v1/items/"+s.item, http.StatusOK, `"freight":800`)
+	w.gives("/api/v1/items/"+s.item, http.StatusOK, `"freight":{"amount":800,"currency":"CNY"}`)
 }
 
 // TestAnOlderViewNeverReplacesANewer writes the views of two moments in the

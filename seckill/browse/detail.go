@@ -41,9 +41,9 @@ type Detail struct {
 // itemDetail is the same as shoppers get it.
 type itemDetail struct {
 	ItemID          wire.ID  `json:"item_id"`
-	Images          []string `json:"images" nullable:"false" doc:"Addresses of up to nine pictures, in the order to show them"`
-	DescriptionHTML string   `json:"description_html" doc:"What the item is, as HTML without scripts, styles and attributes of the writer's; empty if there is no description"`
-	RulesHTML       string   `json:"rules_html" doc:"The activity's rules, likewise"`
+	Images          []string `json:"images" nullable:"false" doc:"Addresses of up to nine pictures, in the order to show them" example:"[\"/media/phone-15.jpg\"]"`
+	DescriptionHTML string   `json:"description_html" doc:"What the item is, as HTML without scripts, styles and attributes of the writer's; empty if there is no description" example:"<p><strong>6.1-inch</strong> screen, 48 MP camera</p>"`
+	RulesHTML       string   `json:"rules_html" doc:"The activity's rules, likewise" example:"<p>One unit for each shopper.</p>"`
 	Reserved        *int64   `json:"reserved,omitempty" doc:"How many shoppers have reserved it, up to a minute old; left out where no reservation is required"`
 }
 

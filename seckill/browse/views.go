@@ -66,7 +66,7 @@ type Activity struct {
 type Session struct {
 	ID           wire.ID         `json:"id"`
 	ActivityID   wire.ID         `json:"activity_id"`
-	ActivityName string          `json:"activity_name"`
+	ActivityName string          `json:"activity_name" example:"Singles' Day"`
 	Name         string          `json:"name"`
 	OpensAt      wire.Time       `json:"opens_at"`
 	ClosesAt     wire.Time       `json:"closes_at"`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/platform/edge/external"
 	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/plan"
@@ -15,22 +16,22 @@ import (
 
 // activityPatch changes only the fields it names.
 type activityPatch struct {
-	Version              int32                  `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
-	Name                 *string                `json:"name,omitempty" doc:"1 to 120 characters"`
-	StartsAt             *time.Time             `json:"starts_at,omitempty" doc:"The earliest time a session may open"`
-	EndsAt               *time.Time             `json:"ends_at,omitempty" doc:"The activity ends here; no session closes later"`
-	LimitPerUser         *int32                 `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" doc:"Units of one item that one user may hold"`
-	OneItemPerUser       *bool                  `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
-	PaymentWindowSeconds *int32                 `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Replaces a share"`
-	PaymentWindowShare   *float64               `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Replaces the duration"`
-	RebuyAfterClose      *bool                  `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again"`
-	HumanCheck           *string                `json:"human_check,omitempty" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
-	HumanCheckRate       *int32                 `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
-	Exclusive            *bool                  `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
-	RefundWithinHours    *int32                 `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
-	RefundUnits          *string                `json:"refund_units,omitempty" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
-	Checkout             *seckillevent.Checkout `json:"checkout,omitempty" doc:"Replaces the whole of it"`
-	ExternalPatch
+	Version              int32                      `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
+	Name                 *string                    `json:"name,omitempty" doc:"1 to 120 characters"`
+	StartsAt             *time.Time                 `json:"starts_at,omitempty" doc:"The earliest time a session may open"`
+	EndsAt               *time.Time                 `json:"ends_at,omitempty" doc:"The activity ends here; no session closes later"`
+	LimitPerUser         *int32                     `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" doc:"Units of one item that one user may hold"`
+	OneItemPerUser       *bool                      `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
+	PaymentWindowSeconds *int32                     `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Replaces a share"`
+	PaymentWindowShare   *float64                   `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Replaces the duration"`
+	RebuyAfterClose      *bool                      `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again"`
+	HumanCheck           *string                    `json:"human_check,omitempty" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
+	HumanCheckRate       *int32                     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
+	Exclusive            *bool                      `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
+	RefundWithinHours    *int32                     `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
+	RefundUnits          *string                    `json:"refund_units,omitempty" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
+	Checkout             *seckillevent.CheckoutView `json:"checkout,omitempty" doc:"Replaces the whole of it"`
+	external.Patch
 }
 
 // createActivity inserts a draft with its sessions and items, all or nothing.
@@ -120,8 +121,10 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 	row.Exclusive = optional(in.Exclusive, row.Exclusive)
 	row.RefundWithinHours = optional(in.RefundWithinHours, row.RefundWithinHours)
 	row.RefundUnits = optional(in.RefundUnits, row.RefundUnits)
-	row.Checkout = optional(in.Checkout, row.Checkout)
-	in.refer(&row.ExternalID, &row.Metadata)
+	if in.Checkout != nil {
+		row.Checkout = in.Checkout.Checkout()
+	}
+	in.Apply(&row.ExternalID, &row.Metadata)
 	if in.PaymentWindowSeconds != nil {
 		row.PaymentWindowSeconds, row.PaymentWindowShare = *in.PaymentWindowSeconds, nil
 	}

@@ -114,7 +114,7 @@ func TestClonedSeriesIsIndependent(t *testing.T) {
 	t.Parallel()
 	d := setup(t).instance(inZone("America/New_York"))
 	s := d.Draft(time.Hour, spring)
-	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"until":"2026-03-09"}`)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"last_day":"2026-03-09"}`)
 	for _, name := range []string{"whole series", "without its first"} {
 		if name == "without its first" {
 			d.Do(http.StatusNoContent, http.MethodDelete, "/api/v1/admin/sessions/"+s.Session, nil)
@@ -126,7 +126,7 @@ func TestClonedSeriesIsIndependent(t *testing.T) {
 		for _, v := range sessions[1:] {
 			require.Equal(t, name, v.(map[string]any)["repeat_of"], first["id"])
 		}
-		r := d.Do(http.StatusOK, http.MethodPost, fmt.Sprintf("/api/v1/admin/sessions/%s/repeat", first["id"]), `{"until":"2026-03-11"}`)
+		r := d.Do(http.StatusOK, http.MethodPost, fmt.Sprintf("/api/v1/admin/sessions/%s/repeat", first["id"]), `{"last_day":"2026-03-11"}`)
 		if made, had := r.Doc["created"].([]any), r.Doc["existing"].([]any); len(made) != 1 || len(had) != len(sessions)-1 {
 			t.Errorf("%s: repeating the clone's first: %s", name, r.Raw)
 		}

@@ -83,13 +83,21 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 		{"zero share", func(a, _, _ map[string]any) { a["payment_window_share"] = 0 }, "body.payment_window_share", "above 0"},
 		{"both windows", func(a, _, _ map[string]any) { a["payment_window_share"], a["payment_window_seconds"] = 0.5, 60 }, "body.payment_window_share", "not both"},
 		{"tiny share", func(a, _, _ map[string]any) { a["payment_window_share"] = 0.001 }, s + ".closes_at", "below 10 seconds"},
-		{"freight without delivery", func(a, _, _ map[string]any) { a["checkout"] = map[string]any{"ways": []string{"pickup"}, "freight": 8} }, "body.checkout.freight", "charged for delivery only"},
+		{"freight without delivery", func(a, _, _ map[string]any) {
+			a["checkout"] = map[string]any{"ways": []string{"pickup"}, "freight": map[string]any{"amount": 8, "currency": "CNY"}}
+		}, "body.checkout.freight", "charged for delivery only"},
 		{"freight without an address", func(a, _, _ map[string]any) {
-			a["checkout"] = map[string]any{"ways": []string{"delivery"}, "freight": 8}
+			a["checkout"] = map[string]any{"ways": []string{"delivery"}, "freight": map[string]any{"amount": 8, "currency": "CNY"}}
 		}, "body.checkout.address", "needs an address"},
 		{"free from nothing", func(a, _, _ map[string]any) {
-			a["checkout"] = map[string]any{"ways": []string{"delivery"}, "free_from": 8}
+			a["checkout"] = map[string]any{"ways": []string{"delivery"}, "free_from": map[string]any{"amount": 8, "currency": "CNY"}}
 		}, "body.checkout.free_from", "needs freight to be charged"},
+		{"free from another currency", func(a, _, _ map[string]any) {
+			a["checkout"] = map[string]any{"ways": []string{"delivery"}, "address": "required", "freight": price(8, "CNY"), "free_from": price(800, "EUR")}
+		}, "body.checkout.free_from", "in one currency"},
+		{"freight without a currency", func(a, _, _ map[string]any) {
+			a["checkout"] = map[string]any{"ways": []string{"delivery"}, "address": "required", "freight": price(8, "rmb")}
+		}, "body.checkout.freight.currency", "of the form"},
 		{"a way twice", func(a, _, _ map[string]any) { a["checkout"] = map[string]any{"ways": []string{"pickup", "pickup"}} }, "body.checkout.ways", "listed once"},
 		{"an address for a pickup", func(a, _, _ map[string]any) {
 			a["checkout"] = map[string]any{"ways": []string{"pickup"}, "address": "required"}

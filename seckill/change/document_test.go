@@ -207,7 +207,7 @@ func TestExternalIDsOfSingleRoutes(t *testing.T) {
 	r = d.Do(http.StatusCreated, http.MethodPost, admin+"activities/"+s.Activity+"/clone", `{"shift_days":1}`)
 	require.Equal(t, "a clone", []any{r.Doc["external_id"], r.Doc["sessions"].([]any)[0].(map[string]any)["external_id"]}, []any{nil, "s"})
 	day := time.Now().Add(72 * time.Hour).Format(time.DateOnly) // in whichever zone, more than a day after the session
-	r = d.Do(http.StatusOK, http.MethodPost, admin+"sessions/"+s.Session+"/repeat", `{"until":"`+day+`","extend_activity":true}`)
+	r = d.Do(http.StatusOK, http.MethodPost, admin+"sessions/"+s.Session+"/repeat", `{"last_day":"`+day+`","extend_activity":true}`)
 	for _, made := range r.Doc["created"].([]any) {
 		require.Equal(t, "a repeated session", made.(map[string]any)["external_id"], any(nil))
 	}
@@ -257,6 +257,17 @@ func TestConcurrentDocuments(t *testing.T) {
 	_, err := fmt.Sscanf(now.Name, "of writer %d", &writer)
 	require.NoError(t, err)
 	d.leaves("the document of the last writer", nothing, func() { d.put(http.StatusOK, "x", docs[writer]) })
+}
+
+// TestOvertakenDocument sends a document of an id that another request takes each time.
+func TestOvertakenDocument(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	d.SQL(`CREATE FUNCTION always_taken() RETURNS trigger LANGUAGE plpgsql AS
+		$$BEGIN RAISE unique_violation USING CONSTRAINT = 'activities_external_id_key'; END$$`)
+	d.SQL(`CREATE TRIGGER taken BEFORE INSERT ON seckill.activities FOR EACH ROW EXECUTE FUNCTION always_taken()`)
+	r := d.put(http.StatusServiceUnavailable, "x", twoSessions(time.Hour))
+	require.Equal(t, "refusal", []any{r.Doc["code"], r.Doc["detail"]}, []any{"unavailable", errOvertaken.Detail[0]})
 }
 
 // TestLastDocumentHolds applies random documents in sequence: each leaves exactly what it
@@ -322,7 +333,7 @@ func drawDocument(t *rapid.T, base time.Time) plan.WholeActivity {
 		Name: text.Draw(t, "name"), StartsAt: base, EndsAt: base.Add(time.Duration(rapid.IntRange(10, 12).Draw(t, "hours")) * time.Hour),
 		LimitPerUser: rapid.Int32Range(1, 2).Draw(t, "limit"), OneItemPerUser: rapid.Bool().Draw(t, "one"), PaymentWindowSeconds: seconds.Draw(t, "seconds"),
 		Rules: rapid.SampledFrom([]string{"", "Rules"}).Draw(t, "rules"), Metadata: metadata.Draw(t, "metadata"),
-		Checkout: seckillevent.Checkout{Note: rapid.SampledFrom([]seckillevent.Ask{"", seckillevent.Required}).Draw(t, "note")},
+		Checkout: seckillevent.CheckoutView{Asked: seckillevent.Asked{Note: rapid.SampledFrom([]seckillevent.Ask{"", seckillevent.Required}).Draw(t, "note")}},
 	}
 	if doc.PaymentWindowSeconds == nil && rapid.Bool().Draw(t, "share") {
 		doc.PaymentWindowShare = new(0.5)

@@ -21,7 +21,7 @@ const adminActivities, adminSessions = "/api/v1/admin/activities/", "/api/v1/adm
 func guarded(opens, closes time.Time) func(activity, session, item map[string]any) {
 	return func(activity, session, _ map[string]any) {
 		activity["human_check"], activity["human_check_rate"], activity["exclusive"] = "pow", 30, true
-		activity["checkout"] = map[string]any{"ways": []string{"delivery"}, "freight": 800, "address": "required"}
+		activity["checkout"] = map[string]any{"ways": []string{"delivery"}, "freight": map[string]any{"amount": 800, "currency": "CNY"}, "address": "required"}
 		session["reservation_opens_at"], session["reservation_closes_at"], session["reservation_cap"] = opens, closes, 2.5
 	}
 }
@@ -59,7 +59,7 @@ func TestDoorSettingsAreKept(t *testing.T) {
 		if shown["human_check"] != "pow" || shown["reservation_opens_at"] != utc(from) || shown["reservation_closes_at"] != utc(until) || shown["server_time"] == nil {
 			t.Errorf("%s shows %v", path, shown)
 		}
-		if got := fmt.Sprint(shown["delivery"]); strings.Contains(path, "/items/") && got != "map[freight:800 ways:[delivery]]" {
+		if got := fmt.Sprint(shown["delivery"]); strings.Contains(path, "/items/") && got != "map[freight:map[amount:800 currency:CNY] ways:[delivery]]" {
 			t.Errorf("before the rush the item says of its delivery %s", got)
 		}
 		if _, told := shown["reservation_cap"]; told {
@@ -177,7 +177,7 @@ func TestReservationsMoveByTheClockOnTheWall(t *testing.T) {
 	require.Equal(t, "the clone", entry(clone.Doc), "pow 30 true")
 	want := utc(at(29, 12, 0)) + " " + utc(at(30, 1, 30)) + " 2.5"
 	require.Equal(t, "the clone's session", reservationOf(clone.Doc["sessions"].([]any)[0].(map[string]any)), want)
-	r := d.Do(http.StatusOK, http.MethodPost, adminSessions+s.Session+"/repeat", map[string]any{"until": "2031-03-31"})
+	r := d.Do(http.StatusOK, http.MethodPost, adminSessions+s.Session+"/repeat", map[string]any{"last_day": "2031-03-31"})
 	for i, want := range []string{want, utc(at(30, 12, 0)) + " " + utc(at(31, 1, 30)) + " 2.5"} {
 		require.Equal(t, fmt.Sprint("repetition ", i+1), reservationOf(r.Doc["created"].([]any)[i].(map[string]any)), want)
 	}
@@ -185,7 +185,7 @@ func TestReservationsMoveByTheClockOnTheWall(t *testing.T) {
 	// A closing time equal to the opening stays so, although 2:30 does not exist
 	// that night.
 	s = draft(at(29, 2, 15), at(29, 2, 45), at(29, 2, 45))
-	r = d.Do(http.StatusOK, http.MethodPost, adminSessions+s.Session+"/repeat", map[string]any{"until": "2031-03-30"})
+	r = d.Do(http.StatusOK, http.MethodPost, adminSessions+s.Session+"/repeat", map[string]any{"last_day": "2031-03-30"})
 	moved := r.Doc["created"].([]any)[0].(map[string]any)
 	if moved["reservation_closes_at"] != moved["opens_at"] || moved["opens_at"] != utc(at(30, 3, 45)) || moved["reservation_opens_at"] != utc(at(30, 3, 15)) {
 		t.Errorf("over the change the session shows %s, opening at %v", reservationOf(moved), moved["opens_at"])
@@ -193,7 +193,7 @@ func TestReservationsMoveByTheClockOnTheWall(t *testing.T) {
 	// A reservation that would be moved past the opening ends at the opening and keeps
 	// its length.
 	s = draft(at(29, 2, 15), at(29, 2, 45), at(29, 3, 15))
-	r = d.Do(http.StatusOK, http.MethodPost, adminSessions+s.Session+"/repeat", map[string]any{"until": "2031-03-30"})
+	r = d.Do(http.StatusOK, http.MethodPost, adminSessions+s.Session+"/repeat", map[string]any{"last_day": "2031-03-30"})
 	moved = r.Doc["created"].([]any)[0].(map[string]any)
 	opens := at(30, 3, 15)
 	require.Equal(t, "over the change the session", reservationOf(moved), utc(opens.Add(-30*time.Minute))+" "+utc(opens)+" 2.5")

@@ -2,27 +2,9 @@ package change
 
 import (
 	"stampede/platform/base/fault"
-	"stampede/platform/edge/external"
 	"stampede/platform/store/pg"
 	"stampede/seckill/plan"
 )
-
-// ExternalPatch changes what a row keeps for the shop's other systems. It is exported
-// because huma documents embedded fields of exported types only.
-type ExternalPatch struct {
-	ExternalID *string            `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it; an empty text removes it"`
-	Metadata   *external.Metadata `json:"metadata,omitempty" doc:"Replaces all keys"`
-}
-
-// refer applies the patch to the columns of a row.
-func (in *ExternalPatch) refer(id **string, m *external.Metadata) {
-	if in.ExternalID != nil {
-		*id = external.Or(*in.ExternalID)
-	}
-	if in.Metadata != nil {
-		*m = in.Metadata.OrEmpty()
-	}
-}
 
 // taken makes an error of writing a row a flaw of its external id if another row has it.
 func taken(err error, location string, id *string) error {

@@ -9,6 +9,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/external"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
@@ -36,7 +37,7 @@ type itemPatch struct {
 	Backup       *int32      `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock"`
 	Unlimited    *bool       `json:"unlimited,omitempty" doc:"true drops the stock; false needs one"`
 	LimitPerUser *int32      `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"0 is the activity's limit"`
-	ExternalPatch
+	external.Patch
 }
 
 func createItem(ctx context.Context, c *change, in newItem) (plan.ItemView, error) {
@@ -174,7 +175,7 @@ func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, str
 	if in.LimitPerUser != nil {
 		row.LimitPerUser = plan.OwnLimit(*in.LimitPerUser)
 	}
-	in.refer(&row.ExternalID, &row.Metadata)
+	in.Apply(&row.ExternalID, &row.Metadata)
 	return row, sale.Currency
 }
 

@@ -79,7 +79,7 @@ func (d *instance) try(s seckilltest.Sale, act plan.Action) seckilltest.Reply {
 		return d.As(auth.Operator, http.MethodPut, "/api/v1/admin/items/"+s.Item+"/oversell", `{"percent":10,"reason":"agreed"}`)
 	case tryRepeat:
 		until := time.Now().Add(50 * time.Hour).In(d.svc.cfg.Zone()).Format(time.DateOnly)
-		return d.As(auth.Operator, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"until":"`+until+`","extend_activity":true}`)
+		return d.As(auth.Operator, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"last_day":"`+until+`","extend_activity":true}`)
 	case tryAdmission:
 		return d.As(auth.Operator, http.MethodPut, "/api/v1/admin/items/"+s.Item+"/admission", `{"per_second":5}`)
 	case plan.ActPauseItem:
@@ -222,7 +222,7 @@ func TestContentsAreFrozenWithTheirActivity(t *testing.T) {
 			{http.MethodDelete, "items/" + s.Item},
 			{http.MethodPost, "items", item},
 			{http.MethodPost, "sessions", session},
-			{http.MethodPost, "sessions/" + s.Session + "/repeat", `{"until":"2026-01-01"}`},
+			{http.MethodPost, "sessions/" + s.Session + "/repeat", `{"last_day":"2026-01-01"}`},
 			{http.MethodPut, "items/" + s.Item + "/oversell", `{"percent":1,"reason":"x"}`},
 		} {
 			var body any

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -37,9 +38,26 @@ func TestUnpayableItemsAreNotPublished(t *testing.T) {
 	free := d.Publish(time.Hour, func(_, _, item map[string]any) { item["sale_price"] = map[string]any{"amount": 0, "currency": "CNY"} })
 	price := `{"version":1,"sale_price":{"amount":1,"currency":"CNY"}}`
 	refused("a price for what is published", http.MethodPatch, "/api/v1/admin/items/"+free.Item, price, "item "+free.Item)
-	freight := `{"version":1,"checkout":{"ways":["delivery"],"address":"required","freight":8}}`
+	freight := `{"version":1,"checkout":{"ways":["delivery"],"address":"required","freight":{"amount":8,"currency":"CNY"}}}`
 	refused("freight for what is published", http.MethodPatch, "/api/v1/admin/activities/"+free.Activity, freight, "item "+free.Item)
 	d.Do(http.StatusOK, http.MethodPatch, "/api/v1/admin/items/"+free.Item, `{"version":1,"title":"A free phone"}`)
+}
+
+// TestStoredFreightGetsACurrency runs the upgrade on an activity of a release that stored
+// its freight without one.
+func TestStoredFreightGetsACurrency(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	yen := func(amount int) map[string]any { return map[string]any{"amount": amount, "currency": "JPY"} }
+	s := d.Draft(time.Hour, func(activity, _, item map[string]any) {
+		activity["checkout"] = map[string]any{"ways": []string{"delivery"}, "address": "required", "freight": yen(8)}
+		item["list_price"], item["sale_price"] = yen(900), yen(800)
+	})
+	upgrade, err := os.ReadFile("../../migrations/01252_freight_currency.sql")
+	require.NoError(t, err)
+	d.SQL(`UPDATE seckill.activities SET checkout = checkout - 'currency' WHERE id = $1`, s.Activity)
+	d.SQL(string(upgrade))
+	d.As(auth.Operator, http.MethodGet, "/api/v1/admin/activities/"+s.Activity, nil).Want(t, "the activity", http.StatusOK, "", `"freight":{"amount":8,"currency":"JPY"}`)
 }
 
 // TestServerWithoutAProviderWarns checks for the warning in the log at start.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
@@ -56,7 +57,7 @@ type planOutcome struct {
 type planChange struct {
 	Path   string   `json:"path" doc:"JSON pointer by external ids, empty for the activity itself. A part without one is #id" example:"/sessions/evening/items/phone-15"`
 	Action string   `json:"action" enum:"create,change,remove,publish"`
-	Fields []string `json:"fields,omitempty" nullable:"false" doc:"The members that change"`
+	Fields []string `json:"fields,omitempty" nullable:"false" doc:"The members that change" example:"[\"stock\"]"`
 }
 
 func (s *Service) planRoutes(api httpx.API) {
@@ -94,6 +95,10 @@ var (
 // activity of its id; after the first of them it finds the activity and waits for its row.
 const putAttempts = 5
 
+// errOvertaken answers a document that has given way each time.
+var errOvertaken = fault.Plain(fault.Unavailable, fault.T("Other requests keep creating, deleting or renaming the activity with this external id. Nothing was changed; send the document again.",
+	"其他请求正在反复新建、删除或改名使用该外部编号的活动。未作任何更改，请重新提交。"))
+
 func (s *Service) putPlan(ctx context.Context, in *puttingPlan) (out planOutcome, err error) {
 	doc := &in.Body
 	var f plan.Flaws
@@ -124,7 +129,7 @@ func (s *Service) putPlan(ctx context.Context, in *puttingPlan) (out planOutcome
 		}
 		return out, err
 	}
-	return out, fmt.Errorf("change: put activity %s: %w", in.ExternalID, err)
+	return out, errOvertaken.After(time.Second).Because(err)
 }
 
 // advice is the preflight of the plan in the document, with its places as subjects.

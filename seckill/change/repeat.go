@@ -17,7 +17,7 @@ import (
 const maxRepeatDays = 92
 
 type sessionRepetition struct {
-	Until          string `json:"until" format:"date" doc:"The last day to open on, in the shop's calendar, at most 92 days after the session's own" example:"2026-11-30"`
+	LastDay        string `json:"last_day" format:"date" doc:"The last day to open on, in the shop's calendar, at most 92 days after the session's own" example:"2026-11-30"`
 	ExtendActivity bool   `json:"extend_activity,omitempty" doc:"Move the activity's end to the last closing if the activity would end before that"`
 }
 
@@ -44,8 +44,8 @@ func repeatSession(ctx context.Context, c *change, id int64, in sessionRepetitio
 	zone := c.s.cfg.Zone()
 	own := dayOf(t.OpensAt, zone)
 	var f plan.Flaws
-	until, err := time.Parse(time.DateOnly, in.Until)
-	f.Add(err == nil && until.After(own) && until.Sub(own) <= maxRepeatDays*24*time.Hour, "body.until", in.Until,
+	until, err := time.Parse(time.DateOnly, in.LastDay)
+	f.Add(err == nil && until.After(own) && until.Sub(own) <= maxRepeatDays*24*time.Hour, "body.last_day", in.LastDay,
 		fault.T("The last day is 1 to {most} days after {day}, the session's own.",
 			"最后一天须为 {day} 之后 1 至 {most} 天。", "most", maxRepeatDays, "day", own.Format(time.DateOnly)))
 	if err := f.Err(); err != nil {
@@ -79,7 +79,7 @@ func repeatSession(ctx context.Context, c *change, id int64, in sessionRepetitio
 	if err := c.changedBelow(ctx, before); err != nil {
 		return repeatedSessions{}, err
 	}
-	return out, c.record(ctx, "session.repeat", plan.SessionSubject(id), created(map[string]any{"until": in.Until, "created": made, "existing": out.Existing}))
+	return out, c.record(ctx, "session.repeat", plan.SessionSubject(id), created(map[string]any{"last_day": in.LastDay, "created": made, "existing": out.Existing}))
 }
 
 // makeRoom checks the copies against their activity, and extends the activity
@@ -92,20 +92,20 @@ func (c *change) makeRoom(ctx context.Context, b *plan.Activity, plans []plan.Se
 		row.EndsAt = later(row.EndsAt, last)
 		f.Activity(&row, false)
 	}
-	f.Add(!last.After(row.EndsAt), "body.until", in.Until,
+	f.Add(!last.After(row.EndsAt), "body.last_day", in.LastDay,
 		fault.T("The last session would close at {at}, after its activity ends; set extend_activity or move ends_at "+
 			"there first.",
 			"最后一个场次将超出活动结束时间，请勾选自动延长活动，或先修改活动结束时间。", "at", last.UTC().Format(time.RFC3339)))
-	f.Add(len(b.Sessions)+len(plans) <= plan.MaxSessions, "body.until", in.Until,
+	f.Add(len(b.Sessions)+len(plans) <= plan.MaxSessions, "body.last_day", in.LastDay,
 		fault.T("That makes {sessions} sessions; an activity has {most} at most.",
 			"共 {sessions} 个场次，超过一个活动的上限 {most} 个。",
 			"sessions", len(b.Sessions)+len(plans), "most", plan.MaxSessions))
 	items := len(b.Stock()) + len(plans)*len(plans[0].Items)
-	f.Add(items <= plan.MaxItems, "body.until", in.Until,
+	f.Add(items <= plan.MaxItems, "body.last_day", in.LastDay,
 		fault.T("That makes {items} items; an activity has {most} at most.",
 			"共 {items} 件商品，超过一个活动的上限 {most} 件。", "items", items, "most", plan.MaxItems))
 	for i := range plans {
-		c.ahead(&f, "body.until", plans[i].OpensAt)
+		c.ahead(&f, "body.last_day", plans[i].OpensAt)
 	}
 	if err := f.Err(); err != nil {
 		return err

@@ -23,12 +23,12 @@ type (
 	}
 	listingSessions struct {
 		httpx.ChangesInput
-		ActivityID int64 `query:"activity_id" minimum:"1" doc:"Only sessions of this activity"`
+		ActivityID httpx.QueryID `query:"activity_id" doc:"Only sessions of this activity"`
 	}
 	listingItems struct {
 		httpx.ChangesInput
-		ActivityID int64 `query:"activity_id" minimum:"1" doc:"Only items of this activity"`
-		SessionID  int64 `query:"session_id" minimum:"1" doc:"Only items of this session"`
+		ActivityID httpx.QueryID `query:"activity_id" doc:"Only items of this activity"`
+		SessionID  httpx.QueryID `query:"session_id" doc:"Only items of this session"`
 	}
 )
 
@@ -90,7 +90,7 @@ func (s *Service) sessionRoutes(api httpx.API) {
 			return operator.Page(&in.ChangesInput, plan.ViewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID },
 				func(r *seckilldb.SeckillSession) time.Time { return r.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillSession, error) {
-					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: in.ActivityID, RowLimit: limit})
+					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: in.ActivityID.N, RowLimit: limit})
 				})
 		})
 	rowRoutes(s, api, base, "session", sessionCorrections[httpx.English], plan.ReadSession, editSession, deleteSession)
@@ -111,7 +111,7 @@ func (s *Service) itemRoutes(api httpx.API) {
 			out, err := operator.Page(&in.ChangesInput, plan.ViewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID },
 				func(r *seckilldb.SeckillItem) time.Time { return r.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillItem, error) {
-					return seckilldb.New(s.deps.DB).Items(ctx, seckilldb.ItemsParams{Before: before, ActivityID: in.ActivityID, SessionID: in.SessionID, RowLimit: limit})
+					return seckilldb.New(s.deps.DB).Items(ctx, seckilldb.ItemsParams{Before: before, ActivityID: in.ActivityID.N, SessionID: in.SessionID.N, RowLimit: limit})
 				})
 			if err != nil {
 				return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/external"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 	"stampede/seckill/plan"
@@ -26,7 +27,7 @@ type sessionPatch struct {
 	ReservationOpensAt  *time.Time `json:"reservation_opens_at,omitempty" doc:"When reservations open"`
 	ReservationClosesAt *time.Time `json:"reservation_closes_at,omitempty" doc:"When reservations close, no later than the session's opening"`
 	ReservationCap      *float64   `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"The most reservations of an item, as a multiple of its stock, at least 1; 0 is no cap"`
-	ExternalPatch
+	external.Patch
 	WithoutReservation bool `json:"without_reservation,omitempty" doc:"Removes the reservation; replaces the other three fields"`
 }
 
@@ -139,7 +140,7 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 	row.OpensAt = optional(in.OpensAt, row.OpensAt)
 	row.ClosesAt = optional(in.ClosesAt, row.ClosesAt)
 	in.reservationOver(&row)
-	in.refer(&row.ExternalID, &row.Metadata)
+	in.Apply(&row.ExternalID, &row.Metadata)
 	var f plan.Flaws
 	f.Session("body", &row, &c.activity)
 	if c.onlyCorrections() {

@@ -32,7 +32,7 @@ func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 	t.Parallel()
 	d := setup(t).instance(inZone("America/New_York"))
 	s := d.Draft(time.Hour, spring)
-	path, body := "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"until":"2026-03-09"}`
+	path, body := "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"last_day":"2026-03-09"}`
 	var r seckilltest.Reply
 	tr := d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPost, path, body, "Idempotency-Key", "r1") })
 	want := append(slices.Repeat([]string{"session.create", "item.create"}, 3), "session.repeat")
@@ -77,10 +77,12 @@ func TestAScheduledSessionRepeats(t *testing.T) {
 	path := "/api/v1/admin/sessions/" + s.Session + "/repeat"
 	until := time.Now().Add(2*time.Hour).In(d.svc.cfg.Zone()).AddDate(0, 0, 2).Format(time.DateOnly)
 	d.leaves("a refused repetition", nothing, func() {
-		d.As(auth.Operator, http.MethodPost, path, `{"until":"`+until+`"}`).Want(t, "beyond the activity's end", 422, "", "extend_activity")
+		d.As(auth.Operator, http.MethodPost, path, `{"last_day":"`+until+`"}`).Want(t, "beyond the activity's end", 422, "", "extend_activity")
 	})
 	var r seckilltest.Reply
-	tr := d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPost, path, `{"until":"`+until+`","extend_activity":true}`) })
+	tr := d.Traced(func() {
+		r = d.Do(http.StatusOK, http.MethodPost, path, `{"last_day":"`+until+`","extend_activity":true}`)
+	})
 	if !slices.Contains(tr.Actions, "activity.edit") || tr.Actions[len(tr.Actions)-1] != "session.repeat" || tr.Events != 1 {
 		t.Errorf("repeating left %v", tr)
 	}
@@ -112,19 +114,19 @@ func TestWrongRepetitions(t *testing.T) {
 	}
 	d.leaves("wrong repetitions", nothing, func() {
 		for _, c := range []struct{ session, body, code, want string }{
-			{s.Session, `{}`, "invalid", "until"},
-			{s.Session, `{"until":"tomorrow"}`, "invalid", "date"},
-			{s.Session, `{"until":"2026-03-06"}`, "invalid", "1 to 92 days after 2026-03-06"},
-			{s.Session, `{"until":"2026-06-07"}`, "invalid", "1 to 92 days"},
-			{s.Session, `{"until":"2026-03-20"}`, "invalid", "after its activity ends"},
-			{many.Session, `{"until":"2026-06-06"}`, "invalid", "1116 items"},
-			{"987654", `{"until":"2026-03-07"}`, "not-found", ""},
+			{s.Session, `{}`, "invalid", "last_day"},
+			{s.Session, `{"last_day":"tomorrow"}`, "invalid", "date"},
+			{s.Session, `{"last_day":"2026-03-06"}`, "invalid", "1 to 92 days after 2026-03-06"},
+			{s.Session, `{"last_day":"2026-06-07"}`, "invalid", "1 to 92 days"},
+			{s.Session, `{"last_day":"2026-03-20"}`, "invalid", "after its activity ends"},
+			{many.Session, `{"last_day":"2026-06-06"}`, "invalid", "1116 items"},
+			{"987654", `{"last_day":"2026-03-07"}`, "not-found", ""},
 		} {
 			r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/sessions/"+c.session+"/repeat", c.body)
 			r.Want(t, c.body, statusOf[c.code], c.code, c.want)
 		}
 	})
-	r := d.As(auth.Viewer, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"until":"2026-03-07"}`)
+	r := d.As(auth.Viewer, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"last_day":"2026-03-07"}`)
 	r.Want(t, "a viewer repeated", http.StatusForbidden, "")
 }
 

@@ -30,24 +30,24 @@ const (
 // ActivityDraft is the body that creates an activity. It may include sessions
 // and items, so that one request creates a whole campaign.
 type ActivityDraft struct {
-	Name                 string                `json:"name" doc:"1 to 120 characters" example:"Singles' Day"`
-	StartsAt             time.Time             `json:"starts_at" doc:"The earliest time a session may open"`
-	EndsAt               time.Time             `json:"ends_at" doc:"The activity ends here; no session closes later"`
-	LimitPerUser         int32                 `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units of one item that one user may hold; an item may set less"`
-	OneItemPerUser       bool                  `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
-	PaymentWindowSeconds *int32                `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"How long an order may stay unpaid; 900 unless given"`
-	PaymentWindowShare   *float64              `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"The same as a share of the session's length; replaces the duration"`
-	RebuyAfterClose      *bool                 `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy that item again, after a pause that grows; false unless given. Items with unlimited stock may always be bought again"`
-	HumanCheck           string                `json:"human_check,omitempty" enum:"none,pow,slide,verifier" default:"none" doc:"How a shopper proves to be a person before a rush path; pow is earned at the reservation where the session has one"`
-	HumanCheckRate       int32                 `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
-	Exclusive            bool                  `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
-	RefundWithinHours    int32                 `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
-	RefundUnits          string                `json:"refund_units,omitempty" enum:"return,write_off" default:"return" doc:"What becomes of the units of a refunded order unless an operator decides: back on sale, or never sold again"`
-	Checkout             seckillevent.Checkout `json:"checkout,omitzero" doc:"What is settled between the order and its payment: how the goods reach the shopper, freight, and what the shopper tells about themselves"`
-	ExternalID           string                `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it, unique among activities" example:"campaign-2026-11"`
-	Metadata             external.Metadata     `json:"metadata,omitempty"`
-	Rules                string                `json:"rules,omitempty" maxLength:"10000" doc:"The rules in words, which shoppers read on the page of each item; GET and PUT activities/{id}/rules have them"`
-	Sessions             []SessionDraft        `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`
+	Name                 string                    `json:"name" doc:"1 to 120 characters" example:"Singles' Day"`
+	StartsAt             time.Time                 `json:"starts_at" doc:"The earliest time a session may open"`
+	EndsAt               time.Time                 `json:"ends_at" doc:"The activity ends here; no session closes later"`
+	LimitPerUser         int32                     `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units of one item that one user may hold; an item may set less"`
+	OneItemPerUser       bool                      `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
+	PaymentWindowSeconds *int32                    `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"How long an order may stay unpaid; 900 unless given"`
+	PaymentWindowShare   *float64                  `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"The same as a share of the session's length; replaces the duration"`
+	RebuyAfterClose      *bool                     `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy that item again, after a pause that grows; false unless given. Items with unlimited stock may always be bought again"`
+	HumanCheck           string                    `json:"human_check,omitempty" enum:"none,pow,slide,verifier" default:"none" doc:"How a shopper proves to be a person before a rush path; pow is earned at the reservation where the session has one"`
+	HumanCheckRate       int32                     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
+	Exclusive            bool                      `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
+	RefundWithinHours    int32                     `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
+	RefundUnits          string                    `json:"refund_units,omitempty" enum:"return,write_off" default:"return" doc:"What becomes of the units of a refunded order unless an operator decides: back on sale, or never sold again"`
+	Checkout             seckillevent.CheckoutView `json:"checkout,omitzero" doc:"What is settled between the order and its payment: how the goods reach the shopper, freight, and what the shopper tells about themselves"`
+	ExternalID           string                    `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it, unique among activities" example:"campaign-2026-11"`
+	Metadata             external.Metadata         `json:"metadata,omitempty"`
+	Rules                string                    `json:"rules,omitempty" maxLength:"10000" doc:"The rules in words, which shoppers read on the page of each item; GET and PUT activities/{id}/rules have them"`
+	Sessions             []SessionDraft            `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`
 }
 
 // Row is the row that the draft inserts.
@@ -57,7 +57,7 @@ func (in *ActivityDraft) Row() seckilldb.SeckillActivity {
 		PaymentWindowSeconds: DefaultPayWindowSeconds, PaymentWindowShare: in.PaymentWindowShare,
 		RebuyAfterClose: in.RebuyAfterClose != nil && *in.RebuyAfterClose,
 		HumanCheck:      cmp.Or(in.HumanCheck, string(humancheck.None)), HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
-		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, RefundReturns), Checkout: in.Checkout,
+		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, RefundReturns), Checkout: in.Checkout.Checkout(),
 		ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
 	}
 	if in.PaymentWindowSeconds != nil {
@@ -131,6 +131,8 @@ func (f *Flaws) checkout(c *seckillevent.Checkout) {
 		fault.T("Freight is charged for delivery only: add delivery to ways.", "收取运费时，请勾选快递配送。"))
 	f.Add(c.FreeFrom >= 0 && (c.FreeFrom == 0 || c.Freight > 0), at+"free_from", c.FreeFrom,
 		fault.T("Free delivery from an amount needs freight to be charged.", "收取运费时才能设置满额包邮。"))
+	f.Add(c.Currency != "" || c.Freight == 0, at+"free_from", c.FreeFrom,
+		fault.T("Freight and free delivery from an amount are in one currency.", "运费与满额包邮须为同一货币。"))
 	f.Add(c.Address == "" || delivers, at+"address", c.Address,
 		fault.T("An address is asked for only with delivery: add delivery to ways.", "需要收货地址时，请勾选快递配送。"))
 	f.Add(c.Freight == 0 || c.Address == seckillevent.Required, at+"address", c.Address,

@@ -29,8 +29,8 @@ const (
 // DetailDraft is what shoppers read about an item on its page. It is beside the item's
 // row because every look at a plan reads the rows.
 type DetailDraft struct {
-	Description string   `json:"description" maxLength:"10000" doc:"CommonMark with tables; shoppers get it as HTML, without HTML of its own"`
-	Images      []string `json:"images" nullable:"false" maxItems:"9" doc:"Addresses of pictures, https or paths of the shop's own address, in the order to show them"`
+	Description string   `json:"description" maxLength:"10000" doc:"CommonMark with tables; shoppers get it as HTML, without HTML of its own" example:"**6.1-inch** screen, 48 MP camera"`
+	Images      []string `json:"images" nullable:"false" maxItems:"9" doc:"Addresses of pictures, https or paths of the shop's own address, in the order to show them" example:"[\"/media/phone-15.jpg\"]"`
 }
 
 // WrittenDetail is an item's detail with its own version: what operators write for
@@ -42,7 +42,7 @@ type WrittenDetail struct {
 
 // ActivityRules are an activity's rules in words.
 type ActivityRules struct {
-	Rules   string `json:"rules" maxLength:"10000" doc:"CommonMark with tables; shoppers read it on the page of each item"`
+	Rules   string `json:"rules" maxLength:"10000" doc:"CommonMark with tables; shoppers read it on the page of each item" example:"One unit for each shopper."`
 	Version int32  `json:"version" minimum:"0" doc:"The version that was read, 0 before the first; the change is refused if the database has another one"`
 }
 

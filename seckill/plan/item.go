@@ -26,7 +26,7 @@ type ItemDraft struct {
 	SKU          string            `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
 	Title        string            `json:"title" doc:"1 to 120 characters"`
 	Spec         string            `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
-	ImageURL     string            `json:"image_url,omitempty" doc:"https, a path of the shop's own address, or empty"`
+	ImageURL     string            `json:"image_url,omitempty" doc:"https, a path of the shop's own address, or empty" example:"/media/phone-15.jpg"`
 	ListPrice    wire.Money        `json:"list_price" doc:"What it costs outside the sale"`
 	SalePrice    wire.Money        `json:"sale_price" doc:"No more than the list price, in the same currency"`
 	Stock        int32             `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`

@@ -241,14 +241,11 @@ func (b *Activity) Complete(cfg Config, at time.Time) Flaws {
 // payment windows that a provider in use cannot keep. It is checked at
 // publication and at every edit after it.
 func (b *Activity) Payable(cfg Config) (f Flaws) {
-	currency := ""
 	for _, item := range b.Items() {
 		free := item.SalePrice == 0 && b.Checkout.Freight == 0
-		f.Add(b.Checkout.Freight == 0 || currency == "" || item.Currency == currency, inventory.ItemSubject(item.ID), item.Currency,
-			fault.T(`The freight is one amount for all items of the activity, so they need one currency; `+
-				`"{item}" has another than those before it.`,
-				"运费对整个活动统一收取，商品须为同一货币：“{item}”与前面的不同。", "item", item.Title))
-		currency = item.Currency
+		f.Add(b.Checkout.Freight == 0 || item.Currency == b.Checkout.Currency, inventory.ItemSubject(item.ID), item.Currency,
+			fault.T(`The freight is one amount for all items of the activity, in {currency}; "{item}" has another currency.`,
+				"运费对整个活动统一收取，货币为 {currency}：“{item}”的货币不同。", "currency", b.Checkout.Currency, "item", item.Title))
 		f.Add(free || cfg.CanPay, inventory.ItemSubject(item.ID), item.SalePrice,
 			fault.T(`No payment provider is set up on this server, so shoppers could not pay for "{item}": give it a sale `+
 				`price of 0 and its activity no freight, or start the server with a provider (--sandbox-bank for testing).`,

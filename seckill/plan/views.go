@@ -10,31 +10,31 @@ import (
 
 // ActivityView is an activity as operators see it.
 type ActivityView struct {
-	ID                   wire.ID               `json:"id"`
-	Name                 string                `json:"name"`
-	Status               string                `json:"status" enum:"draft,scheduled,running,ended,terminated" doc:"draft is seen by operators only; scheduled is published; running from its first opening; ended when its time is over; terminated by an operator"`
-	Paused               bool                  `json:"paused" doc:"No rush is taken until it is resumed"`
-	StartsAt             wire.Time             `json:"starts_at"`
-	EndsAt               wire.Time             `json:"ends_at"`
-	LimitPerUser         int32                 `json:"limit_per_user" doc:"Units of one item that one user may hold"`
-	OneItemPerUser       bool                  `json:"one_item_per_user" doc:"A user may hold one item of the activity only"`
-	PaymentWindowSeconds int32                 `json:"payment_window_seconds" doc:"How long an order may stay unpaid, unless a share is set"`
-	PaymentWindowShare   *float64              `json:"payment_window_share" doc:"Replaces the seconds where set"`
-	RebuyAfterClose      bool                  `json:"rebuy_after_close" doc:"A user whose unpaid order was closed may buy again"`
-	HumanCheck           string                `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
-	HumanCheckRate       int32                 `json:"human_check_rate" doc:"Paths a minute above which a second check is required; 0 never"`
-	Exclusive            bool                  `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
-	RefundWithinHours    int32                 `json:"refund_within_hours" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
-	RefundUnits          string                `json:"refund_units" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
-	Checkout             seckillevent.Checkout `json:"checkout" doc:"What is settled between the order and its payment"`
-	EditableUntil        *wire.Time            `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on stock can be added and the activity paused or terminated, but not edited. It lies in the past if the activity was published later than that"`
-	ExternalID           *string               `json:"external_id" doc:"What the shop's own system calls it; null when it was not given"`
-	Metadata             external.Metadata     `json:"metadata"`
-	Version              int32                 `json:"version" doc:"Send it back with an edit"`
-	CreatedAt            wire.Time             `json:"created_at"`
-	UpdatedAt            wire.Time             `json:"updated_at"`
-	Sessions             []SessionView         `json:"sessions,omitempty" nullable:"false" doc:"Given when one activity is read, not in lists"`
-	Preflight            *PreflightView        `json:"preflight,omitempty" doc:"Given when it is published: the lines above ok, to be put right before the opening"`
+	ID                   wire.ID                   `json:"id"`
+	Name                 string                    `json:"name"`
+	Status               string                    `json:"status" enum:"draft,scheduled,running,ended,terminated" doc:"draft is seen by operators only; scheduled is published; running from its first opening; ended when its time is over; terminated by an operator"`
+	Paused               bool                      `json:"paused" doc:"No rush is taken until it is resumed"`
+	StartsAt             wire.Time                 `json:"starts_at"`
+	EndsAt               wire.Time                 `json:"ends_at"`
+	LimitPerUser         int32                     `json:"limit_per_user" doc:"Units of one item that one user may hold"`
+	OneItemPerUser       bool                      `json:"one_item_per_user" doc:"A user may hold one item of the activity only"`
+	PaymentWindowSeconds int32                     `json:"payment_window_seconds" doc:"How long an order may stay unpaid, unless a share is set"`
+	PaymentWindowShare   *float64                  `json:"payment_window_share" doc:"Replaces the seconds where set"`
+	RebuyAfterClose      bool                      `json:"rebuy_after_close" doc:"A user whose unpaid order was closed may buy again"`
+	HumanCheck           string                    `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
+	HumanCheckRate       int32                     `json:"human_check_rate" doc:"Paths a minute above which a second check is required; 0 never"`
+	Exclusive            bool                      `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
+	RefundWithinHours    int32                     `json:"refund_within_hours" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
+	RefundUnits          string                    `json:"refund_units" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
+	Checkout             seckillevent.CheckoutView `json:"checkout" doc:"What is settled between the order and its payment"`
+	EditableUntil        *wire.Time                `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on stock can be added and the activity paused or terminated, but not edited. It lies in the past if the activity was published later than that"`
+	ExternalID           *string                   `json:"external_id" doc:"What the shop's own system calls it; null when it was not given"`
+	Metadata             external.Metadata         `json:"metadata"`
+	Version              int32                     `json:"version" doc:"Send it back with an edit"`
+	CreatedAt            wire.Time                 `json:"created_at"`
+	UpdatedAt            wire.Time                 `json:"updated_at"`
+	Sessions             []SessionView             `json:"sessions,omitempty" nullable:"false" doc:"Given when one activity is read, not in lists"`
+	Preflight            *PreflightView            `json:"preflight,omitempty" doc:"Given when it is published: the lines above ok, to be put right before the opening"`
 }
 
 // SessionView is a session as operators see it.
@@ -64,7 +64,7 @@ type ItemView struct {
 	wire.Goods
 	Stock           *int32            `json:"stock" doc:"Units of goods put on sale so far; the funnel says how many are left; null when unlimited"`
 	OversellPercent int16             `json:"oversell_percent" doc:"Units on sale beyond the stock by agreement, as a share of it"`
-	OversellReason  string            `json:"oversell_reason" doc:"Why that was agreed; empty at 0 %"`
+	OversellReason  string            `json:"oversell_reason" doc:"Why that was agreed; empty at 0 %" example:"The supplier ships 10 more by Friday."`
 	OnSale          *int32            `json:"on_sale" doc:"stock + floor(stock × oversell_percent / 100); null when unlimited"`
 	Backup          int32             `json:"backup" doc:"Units held back beside the stock so far, for payments that arrive after their order was closed; the funnel says how many are left"`
 	Unlimited       bool              `json:"unlimited" doc:"Nothing is counted down"`
@@ -90,7 +90,7 @@ func ViewActivity(a *seckilldb.SeckillActivity) ActivityView {
 		ID: wire.ID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: wire.Time(a.StartsAt), EndsAt: wire.Time(a.EndsAt),
 		LimitPerUser: a.LimitPerUser, OneItemPerUser: a.OneItemPerUser, PaymentWindowSeconds: a.PaymentWindowSeconds,
 		PaymentWindowShare: a.PaymentWindowShare, RebuyAfterClose: a.RebuyAfterClose, HumanCheck: a.HumanCheck,
-		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, RefundWithinHours: a.RefundWithinHours, RefundUnits: a.RefundUnits, Checkout: a.Checkout,
+		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, RefundWithinHours: a.RefundWithinHours, RefundUnits: a.RefundUnits, Checkout: a.Checkout.View(),
 		ExternalID: a.ExternalID, Metadata: a.Metadata, Version: a.Version,
 		CreatedAt: wire.Time(a.CreatedAt), UpdatedAt: wire.Time(a.UpdatedAt),
 	}

@@ -87,7 +87,7 @@ type SessionAlarm struct {
 	Detail     string         `json:"detail"`
 	NextAction string         `json:"next_action"`
 	OpenedAt   time.Time      `json:"opened_at"`
-	LastSeen   time.Time      `json:"last_seen"`
+	LastSeen   time.Time      `json:"last_seen_at"`
 	Incident   int            `json:"incident"`
 }
 
@@ -160,9 +160,9 @@ func StepFor(span time.Duration) int {
 
 // Advice is one thing to do, in both languages.
 type Advice struct {
-	Code string `json:"code"`
-	En   string `json:"en"`
-	Zh   string `json:"zh"`
+	Code string `json:"code" example:"books-differ"`
+	En   string `json:"en" example:"2 units are not accounted for: prove the books."`
+	Zh   string `json:"zh" example:"有 2 件对不上账，请先核验账目。"`
 }
 
 // The shares above which something is worth changing: a fifth of the shoppers, or of

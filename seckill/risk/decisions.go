@@ -138,7 +138,7 @@ type riskDecision struct {
 	ItemID     string         `json:"item_id"`
 	ActivityID string         `json:"activity_id"`
 	OrderNo    ids.ID         `json:"order_no" doc:"The number of the path that was restricted or refused"`
-	RuleID     string         `json:"rule_id,omitempty" doc:"Missing if the blacklist decided, or the pause after unpaid orders"`
+	RuleID     string         `json:"rule_id,omitempty" doc:"Missing if the blacklist decided, or the pause after unpaid orders" example:"3"`
 	Rule       map[string]any `json:"rule" doc:"The rule at that time, the blacklist's entry, or kind unpaid_in_activity for a pause"`
 	Inputs     map[string]any `json:"inputs" doc:"The rule's data about the user: the count, and until when the rule applies"`
 	Result     string         `json:"result" enum:"short-window,later,refused-by-chance,refused,paused,dry-run" doc:"short-window, later: a weaker path; refused-by-chance, refused, paused: none; dry-run: not restricted yet"`

@@ -25,7 +25,7 @@ type riskRuleDraft struct {
 	WindowSeconds *int64     `json:"window_seconds,omitempty" minimum:"60" maximum:"7776000" doc:"unpaid_holds: how recent a closing must be to count, 30 days by default"`
 	Action        string     `json:"action" enum:"short_window,later,chance,none"`
 	Amount        float64    `json:"amount,omitempty" doc:"short_window: seconds to pay, 10 to 65535; later: milliseconds after the opening, 1 to 600000; chance: above 0 and below 1; none: nothing" example:"60"`
-	Note          string     `json:"note,omitempty" maxLength:"500" doc:"For operators; never shown to a shopper"`
+	Reason        string     `json:"reason,omitempty" maxLength:"500" doc:"Why, for operators; never shown to a shopper" example:"Holds units and never pays."`
 	ExpiresAt     *time.Time `json:"expires_at,omitempty" doc:"When the rule expires; never if omitted"`
 	DryRunUntil   *time.Time `json:"dry_run_until,omitempty" doc:"Until then the rule restricts no user; whom it would have restricted is in the decisions, as dry-run"`
 }
@@ -37,7 +37,7 @@ type riskRule struct {
 	WindowSeconds int64   `json:"window_seconds" doc:"How far back is counted"`
 	Action        string  `json:"action" enum:"short_window,later,chance,none" doc:"What the rule does to the rush path"`
 	Amount        float64 `json:"amount" doc:"short_window: seconds to pay; later: milliseconds after the opening; chance: the probability of a path; none: 0"`
-	Note          string  `json:"note,omitempty" doc:"Why the rule exists, in its author's words"`
+	Reason        string  `json:"reason,omitempty" doc:"Why the rule exists, in its author's words" example:"Holds units and never pays."`
 	ExpiresAt     string  `json:"expires_at,omitempty" format:"date-time" doc:"Missing for a rule without an end"`
 	DryRunUntil   string  `json:"dry_run_until,omitempty" format:"date-time" doc:"Until then the rule only records decisions, as dry-run"`
 	InForce       bool    `json:"in_force" doc:"false once it has expired, and for a rule of a kind that is not counted"`
@@ -48,7 +48,7 @@ type riskRule struct {
 func (s *Service) view(r Rule) riskRule {
 	v := riskRule{
 		ID: httpx.FormatID(r.ID), Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: r.WindowSeconds, Action: r.Action,
-		Amount: r.Amount, Note: r.Note, InForce: counted(&r) && !over(&r, s.deps.Clock.Now()),
+		Amount: r.Amount, Reason: r.Note, InForce: counted(&r) && !over(&r, s.deps.Clock.Now()),
 		CreatedAt: httpx.Moment(r.CreatedAt), UpdatedAt: httpx.Moment(r.UpdatedAt),
 	}
 	if r.ExpiresAt != nil {
@@ -62,7 +62,7 @@ func (s *Service) view(r Rule) riskRule {
 
 func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 	r := Rule{
-		Kind: in.Kind, Threshold: in.Threshold, WindowSeconds: int64(defaultWindow.Seconds()), Action: in.Action, Amount: in.Amount, Note: in.Note,
+		Kind: in.Kind, Threshold: in.Threshold, WindowSeconds: int64(defaultWindow.Seconds()), Action: in.Action, Amount: in.Amount, Note: in.Reason,
 		ExpiresAt: in.ExpiresAt, DryRunUntil: in.DryRunUntil,
 	}
 	if in.WindowSeconds != nil {
@@ -276,8 +276,8 @@ const (
 	minPaySeconds, maxPaySeconds = 10, 65_535
 	// maxLater is ten minutes: after that a flash sale is over, and refusing the
 	// path would be the more honest rule.
-	maxLater = 10 * time.Minute
-	maxNote  = 500
+	maxLater  = 10 * time.Minute
+	maxReason = 500
 )
 
 // check returns the error in a rule, nil if there is none.
@@ -292,8 +292,8 @@ func check(r *Rule, now time.Time) error {
 	case r.ExpiresAt != nil && !r.ExpiresAt.After(now):
 		return invalid(fault.T("expires_at must lie in the future; omit it for a rule without an end.",
 			"expires_at 须晚于当前时间；长期有效的规则请留空。"))
-	case len([]rune(r.Note)) > maxNote || strings.ContainsRune(r.Note, 0):
-		return invalid(fault.T("note may have at most 500 characters.", "note 最多 500 个字符。"))
+	case len([]rune(r.Note)) > maxReason || strings.ContainsRune(r.Note, 0):
+		return invalid(fault.T("reason may have at most 500 characters.", "reason 最多 500 个字符。"))
 	}
 	switch r.Action {
 	case ShortWindow:
@@ -378,8 +378,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 }
 
 type decisionsInput struct {
-	UserID int64 `query:"user_id" minimum:"1" doc:"Only about this user"`
-	RuleID int64 `query:"rule_id" minimum:"1" doc:"Only by this rule"`
+	UserID httpx.QueryID `query:"user_id" doc:"Only about this user"`
+	RuleID httpx.QueryID `query:"rule_id" doc:"Only by this rule"`
 	httpx.ChangesInput
 }
 
@@ -390,7 +390,7 @@ func (s *Service) listDecisions(ctx context.Context, in *decisionsInput) (*httpx
 		if err != nil {
 			return nil, err
 		}
-		rows, err := readDecisions(ctx, s.deps.DB, in.UserID, in.RuleID, before, p.Ask())
+		rows, err := readDecisions(ctx, s.deps.DB, in.UserID.N, in.RuleID.N, before, p.Ask())
 		return httpx.MadeSince(rows, in.UpdatedFrom, made), unreachable(err)
 	}, made, func(d riskDecision) riskDecision { return d }, func(d riskDecision) string { return d.ID })
 }

@@ -212,7 +212,7 @@ func TestDecisionIsStored(t *testing.T) {
 	item := y.activity("sale", false)
 	i := y.instance()
 	stop := i.work()
-	id := i.addRule(`{"kind":"unpaid_holds","threshold":2,"action":"short_window","amount":60,"note":"as agreed"}`)
+	id := i.addRule(`{"kind":"unpaid_holds","threshold":2,"action":"short_window","amount":60,"reason":"as agreed"}`)
 	i.unpaid(9, item, 3)
 	a := i.applicant(9, item)
 	require.NoError(t, i.Door(t.Context(), a))

@@ -52,7 +52,7 @@ type rushPath struct {
 	OrderNo    string `json:"order_no" doc:"The number of this attempt and of the order it may become" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
 	UsableFrom string `json:"usable_from" format:"date-time" doc:"When the path may be sent; the opening"`
 	ExpiresAt  string `json:"expires_at" format:"date-time" doc:"Until when the path may be sent, in server time"`
-	RushURL    string `json:"rush_url" format:"uri-reference" doc:"POST here, without a body or token: a path of this server, or an absolute address (--rush-url)"`
+	RushURL    string `json:"rush_url" format:"uri-reference" doc:"POST here, without a body or token: a path of this server, or an absolute address (--rush-url)" example:"/api/v1/rush/AZj"`
 }
 
 // timeFormat is RFC 3339 with milliseconds, like every time in the API.

@@ -40,9 +40,9 @@ var editActs = []kit.Act{
 			},
 			{Name: byCourier, Label: kit.Text{"Delivery", "快递配送"}, Kind: kit.Tick},
 			{Name: atStore, Label: kit.Text{"Store pickup", "到店自提"}, Kind: kit.Tick},
-			{Name: "checkout.freight", Label: kit.Text{"Shipping fee", "运费"}, Kind: kit.Amount},
+			{Name: "checkout.freight", Label: kit.Text{"Shipping fee", "运费"}, Kind: kit.Price},
 			{
-				Name: "checkout.free_from", Label: kit.Text{"Free shipping over", "满额包邮"}, Kind: kit.Amount,
+				Name: "checkout.free_from", Label: kit.Text{"Free shipping over", "满额包邮"}, Kind: kit.Price,
 				Zero: kit.Text{"Leave it empty if delivery is never free; leave the freight empty if it always is.", "没有满额包邮请留空；全场包邮请将运费留空。"},
 			},
 			asked("name", kit.Text{"Shopper's name", "收货人姓名"}), asked("phone", kit.Text{"Shopper's phone", "联系电话"}),
@@ -69,7 +69,7 @@ var editActs = []kit.Act{
 		Path: "/admin/sessions/{id}/repeat", API: "POST " + api + "/sessions/{id}/repeat",
 		Title: kit.Text{"Repeat daily", "每日重复"}, Done: kit.Text{"Sessions created for each day. Existing sessions are unchanged.", "已按天生成场次，原有场次保持不变。"},
 		Fields: []kit.Field{
-			{Name: "until", Label: kit.Text{"Repeat until (inclusive, same time)", "重复至（含当天，时间相同）"}, Kind: kit.Day, Required: true},
+			{Name: "last_day", Label: kit.Text{"Repeat until (inclusive, same time)", "重复至（含当天，时间相同）"}, Kind: kit.Day, Required: true},
 			{Name: "extend_activity", Label: kit.Text{"Extend the sale if needed", "如超出活动时间，自动延长活动"}, Kind: kit.Tick},
 		},
 	},

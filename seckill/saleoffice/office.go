@@ -177,7 +177,7 @@ var riskActs = []kit.Act{
 			{Name: "amount", Label: kit.Text{"Value: seconds to pay, delay in ms, or a probability below 1", "数值：支付秒数、延后毫秒数或小于 1 的概率"}, Kind: kit.Number},
 			{Name: "dry_run_until", Label: kit.Text{"Dry run until", "试运行至"}, Kind: kit.Moment},
 			{Name: "expires_at", Label: kit.Text{"Expires (leave empty for never)", "有效至（留空为永久）"}, Kind: kit.Moment},
-			{Name: "note", Label: kit.Text{"Note (staff only)", "说明（仅员工可见）"}, Max: 500},
+			{Name: "reason", Label: kit.Text{"Reason (staff only)", "说明（仅员工可见）"}, Max: 500},
 		},
 	},
 	{

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"stampede/platform/base/currency"
 	"stampede/platform/base/ids"
 )
 
@@ -114,17 +115,58 @@ const (
 	Required Ask = "required"
 )
 
+// Asked is what a Checkout has in storage as in the API.
+type Asked struct {
+	Ways    []Way `json:"ways,omitempty" enum:"delivery,pickup" maxItems:"2" nullable:"false" doc:"How the goods reach the shopper, who chooses where there are both; none for what is not handed over"`
+	Name    Ask   `json:"name,omitempty" enum:"optional,required" doc:"Whether the order asks for a name; left out, it does not"`
+	Phone   Ask   `json:"phone,omitempty" enum:"optional,required" doc:"Whether it asks for a phone"`
+	Address Ask   `json:"address,omitempty" enum:"optional,required" doc:"Whether a delivery asks for an address"`
+	Note    Ask   `json:"note,omitempty" enum:"optional,required" doc:"Whether it asks for a note to the shop"`
+}
+
 // Checkout is what an activity settles with its shoppers between the order and its
 // payment. It is final when the activity can no longer be edited, which is before
-// its first order. The zero value settles nothing: goods that need neither.
+// its first order. The zero value settles nothing: goods that need neither. Its JSON is
+// how activities are stored.
 type Checkout struct {
-	Ways     []Way `json:"ways,omitempty" enum:"delivery,pickup" maxItems:"2" nullable:"false" doc:"How the goods reach the shopper, who chooses where there are both; none for what is not handed over"`
-	Freight  int64 `json:"freight,omitempty" minimum:"0" maximum:"100000000" doc:"Of a delivery, whatever the quantity; in minor units of the items' currency" example:"800"`
-	FreeFrom int64 `json:"free_from,omitempty" minimum:"0" doc:"Goods of this amount or more are delivered free; 0 is never" example:"9900"`
-	Name     Ask   `json:"name,omitempty" enum:"optional,required" doc:"Whether the order asks for a name; left out, it does not"`
-	Phone    Ask   `json:"phone,omitempty" enum:"optional,required" doc:"Whether it asks for a phone"`
-	Address  Ask   `json:"address,omitempty" enum:"optional,required" doc:"Whether a delivery asks for an address"`
-	Note     Ask   `json:"note,omitempty" enum:"optional,required" doc:"Whether it asks for a note to the shop"`
+	Asked
+	Freight  int64  `json:"freight,omitempty"`   // of a delivery, whatever the quantity; in minor units of Currency
+	FreeFrom int64  `json:"free_from,omitempty"` // goods of this amount or more are delivered free; 0 is never
+	Currency string `json:"currency,omitempty"`  // of both, and of all items; empty without them
+}
+
+// CheckoutView is a Checkout in the API.
+type CheckoutView struct {
+	Asked
+	Freight  *currency.Money `json:"freight,omitempty" doc:"Of a delivery, whatever the quantity, in the currency of the items; left out, it is free"`
+	FreeFrom *currency.Money `json:"free_from,omitempty" doc:"Goods of this amount or more are delivered free; left out, none are"`
+}
+
+// View shows a checkout in the API.
+func (c *Checkout) View() CheckoutView {
+	v := CheckoutView{Asked: c.Asked}
+	if c.Freight != 0 {
+		v.Freight = &currency.Money{Amount: c.Freight, Currency: c.Currency}
+	}
+	if c.FreeFrom != 0 {
+		v.FreeFrom = &currency.Money{Amount: c.FreeFrom, Currency: c.Currency}
+	}
+	return v
+}
+
+// Checkout reads a checkout from the API. Amounts in two currencies have none, which
+// the plan refuses.
+func (v *CheckoutView) Checkout() Checkout {
+	c := Checkout{Asked: v.Asked}
+	if v.Freight != nil && v.Freight.Amount != 0 {
+		c.Freight, c.Currency = v.Freight.Amount, v.Freight.Currency
+	}
+	if v.FreeFrom != nil && v.FreeFrom.Amount != 0 {
+		if c.FreeFrom = v.FreeFrom.Amount; v.FreeFrom.Currency != c.Currency {
+			c.Currency = ""
+		}
+	}
+	return c
 }
 
 // MaxFreight bounds a delivery's price, in minor units.

@@ -2,13 +2,44 @@ package shop
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"stampede/platform/identity/humancheck"
 	"stampede/platform/workshop/require"
 )
+
+// TestGoldenServed makes the files that are served of their sources, and compares them with those in the program.
+func TestGoldenServed(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("static/*")
+	require.NoError(t, err)
+	sources := map[string]string{solver: humancheck.Solver}
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		require.NoError(t, err)
+		sources[filepath.Base(name)] = string(raw)
+	}
+	made, err := bundle(sources)
+	require.NoError(t, err)
+	if os.Getenv("STAMPEDE_UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.RemoveAll("served"))
+		require.NoError(t, os.Mkdir("served", 0o755)) //nolint:gosec // sources
+		for name, body := range made {
+			require.NoError(t, os.WriteFile(filepath.Join("served", name), []byte(body), 0o644)) //nolint:gosec // sources
+		}
+		return
+	}
+	served, err := read()
+	require.NoError(t, err)
+	if !maps.Equal(made, served) {
+		t.Error("the files in served are not those of the sources in static: make generate writes them")
+	}
+}
 
 func TestBundleSharesOneCopyOfEachModule(t *testing.T) {
 	t.Parallel()

@@ -16,8 +16,13 @@
 // # Files
 //
 // The files of a document are in a folder named after the content of all of them, so
-// that caches keep them forever and scripts of two versions never meet. They are
-// minified at the start, and compressed when the first browser asks for them.
+// that caches keep them forever and scripts of two versions never meet. `make generate`
+// makes those in served of the sources in static: minified, and what every document
+// loads as one file. They are compressed when the first browser asks for them.
+//
+// The element has one address, for the pages of other sites. A page that is open has the
+// script of its day, which loads the solver, the worker and the drawn parcel by their
+// names when it needs them: those keep their names, and the solver its solve(challenge).
 package shop
 
 import (
@@ -30,6 +35,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,19 +44,26 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/encoded"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/identity/humancheck"
 )
 
-//go:embed static templates
+//go:embed served templates
 var files embed.FS
 
 const (
+	// element is the module that pages of other sites load.
+	element = "buy.js"
+	// elementAccent is what stands before the accent of a page that names none.
+	elementAccent = "--stampede-accent,"
 	// keepForever is for files whose address names their content.
 	keepForever = "public, max-age=31536000, immutable"
 	// keepBriefly is for the same files by other addresses: their plain names, and the
 	// folders of other versions, which documents of an instance of that version name
 	// during an upgrade.
 	keepBriefly = "public, max-age=60"
+	// keepElement is for the element, whose address pages of other sites have for years: a
+	// new version reaches them within a minute, also through one cache that counts from
+	// its own copy's arrival. A cache may use the last one while no server answers.
+	keepElement = "public, max-age=30, stale-if-error=86400"
 	// versionBytes tell any two versions of the files apart.
 	versionBytes = 6
 )
@@ -68,6 +81,9 @@ type Config struct {
 	// Codes says whether phones get codes by SMS: the pages offer no way that needs one
 	// otherwise.
 	Codes bool
+	// LoginURL is where shoppers log in whose accounts the shop's own system has; empty if
+	// they are here.
+	LoginURL string
 }
 
 // Pages adds the shop's documents and the files in /static/ to the router.
@@ -84,6 +100,7 @@ func Pages(rt *httpx.Router, cfg Config) error {
 	if logo != "" {
 		bodies[logo] = body
 	}
+	bodies[element] = strings.Replace(bodies[element], elementAccent+usualAccent, elementAccent+cfg.ShopAccent, 1)
 	version := versionOf(bodies)
 	served := map[string]*encoded.File{}
 	for name, body := range bodies {
@@ -105,6 +122,8 @@ func Pages(rt *httpx.Router, cfg Config) error {
 			httpx.WriteProblem(w, r, errNoFile)
 		case chi.URLParam(r, "version") == version:
 			f.Serve(w, r, keepForever, http.StatusOK)
+		case chi.URLParam(r, "name") == element:
+			f.Serve(w, r, keepElement, http.StatusOK)
 		default:
 			f.Serve(w, r, keepBriefly, http.StatusOK)
 		}
@@ -119,20 +138,19 @@ var errNoFile = fault.Plain(fault.NotFound, fault.T("There is no such file; load
 // read returns the files by name, as they are served. They are the same for every server
 // of a process.
 var read = sync.OnceValues(func() (map[string]string, error) {
-	names, err := fs.Glob(files, "static/*")
+	names, err := fs.Glob(files, "served/*")
 	if err != nil {
 		return nil, fmt.Errorf("shop: list pages: %w", err)
 	}
-	sources := map[string]string{}
+	bodies := map[string]string{}
 	for _, name := range names {
 		raw, err := fs.ReadFile(files, name)
 		if err != nil {
 			return nil, fmt.Errorf("shop: read %s: %w", name, err)
 		}
-		sources[path.Base(name)] = string(raw)
+		bodies[path.Base(name)] = string(raw)
 	}
-	sources["pow.js"] = humancheck.Solver
-	return bundle(sources)
+	return bodies, nil
 })
 
 // versionOf names the content of all files.

@@ -211,7 +211,7 @@ func TestPagesCanBeCached(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/": "public, max-age=10, stale-while-revalidate=60", "/?item=7": "public, max-age=10, stale-while-revalidate=60", script[1] + "main.js": "public, max-age=31536000, immutable", script[1] + "style.css": "public, max-age=31536000, immutable",
-		"/static/style.css": "public, max-age=60", "/static/000000000000/main.js": "public, max-age=60",
+		"/static/buy.js": "public, max-age=30, stale-if-error=86400", "/static/style.css": "public, max-age=60", "/static/000000000000/main.js": "public, max-age=60",
 	} {
 		first := plain(t, get(rt, path, "Accept-Encoding", ""))
 		for accepted, encoding := range map[string]string{"": "", "gzip": "gzip", "br, gzip;q=0.5": "br"} {
@@ -237,13 +237,14 @@ func TestPagesCanBeCached(t *testing.T) {
 // Pages of other sites load the element, and the worker and the solver with it.
 func TestElementIsSmallAndForEverySite(t *testing.T) {
 	t.Parallel()
-	rt, _ := pages(t)
+	rt, _ := pages(t, func(s *shop.Settings) { s.ShopAccent = "#0a5fd0" })
 	w := get(rt, "/static/buy.js", "Accept-Encoding", "br")
 	require.Equal(t, "who may load it", w.Header().Get("Access-Control-Allow-Origin"), "*")
 	if n := w.Body.Len(); n > 25_000 {
 		t.Errorf("the element has %d bytes compressed, want 25,000 at most", n)
 	}
 	script := plain(t, w)
+	require.Contains(t, "the element", script, "var(--stampede-accent,#0a5fd0)")
 	var loads []string // a module more would be a second copy of what the element has
 	for _, m := range regexp.MustCompile(`(?:import\(|from|new URL\()"\./([^"]+)"`).FindAllStringSubmatch(script, -1) {
 		require.Equal(t, "status of "+m[1], get(rt, "/static/"+m[1], "Accept-Encoding", "").Code, 200)

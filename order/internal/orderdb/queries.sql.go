@@ -763,16 +763,17 @@ func (q *Queries) ExternalReferenceOf(ctx context.Context, arg ExternalReference
 	return i, err
 }
 
-const forgetUser = `-- name: ForgetUser :exec
-WITH d AS (UPDATE orders.details d SET forget = true WHERE d.user_id = $1 AND d.erased_at IS NULL),
-     a AS (UPDATE orders.acts a SET forget = true WHERE a.user_id = $1 AND a.erased_at IS NULL),
-     x AS (UPDATE orders.external_references x SET forget = true WHERE x.user_id = $1 AND x.erased_at IS NULL)
-UPDATE orders.disputes p SET forget = true WHERE p.user_id = $1 AND p.erased_at IS NULL
+const forgetUsers = `-- name: ForgetUsers :exec
+WITH d AS (UPDATE orders.details d SET forget = true WHERE d.user_id = ANY($1::bigint[]) AND d.erased_at IS NULL AND NOT d.forget),
+     a AS (UPDATE orders.acts a SET forget = true WHERE a.user_id = ANY($1::bigint[]) AND a.erased_at IS NULL AND NOT a.forget),
+     x AS (UPDATE orders.external_references x SET forget = true WHERE x.user_id = ANY($1::bigint[]) AND x.erased_at IS NULL AND NOT x.forget),
+     u AS (INSERT INTO orders.forgotten_users (user_id) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING)
+UPDATE orders.disputes p SET forget = true WHERE p.user_id = ANY($1::bigint[]) AND p.erased_at IS NULL AND NOT p.forget
 `
 
-// What was written about a user's orders is erased as soon as they have ended.
-func (q *Queries) ForgetUser(ctx context.Context, userID int64) error {
-	_, err := q.db.Exec(ctx, forgetUser, userID)
+// What was written about the users' orders is erased as soon as they have ended.
+func (q *Queries) ForgetUsers(ctx context.Context, userIds []int64) error {
+	_, err := q.db.Exec(ctx, forgetUsers, userIds)
 	return err
 }
 
@@ -901,6 +902,31 @@ func (q *Queries) ItemsWithStock(ctx context.Context) ([]ItemsWithStockRow, erro
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const latelyForgotten = `-- name: LatelyForgotten :many
+SELECT user_id FROM orders.forgotten_users WHERE at > clock_timestamp() - interval '1 day'
+`
+
+// The users who have deleted their accounts within a day.
+func (q *Queries) LatelyForgotten(ctx context.Context) ([]int64, error) {
+	rows, err := q.db.Query(ctx, latelyForgotten)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var user_id int64
+		if err := rows.Scan(&user_id); err != nil {
+			return nil, err
+		}
+		items = append(items, user_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1577,10 +1603,10 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 }
 
 const putExternalReference = `-- name: PutExternalReference :exec
-INSERT INTO orders.external_references AS x (bucket, order_no, user_id, external_id, metadata)
-VALUES ($1, $2, $3, $4, $5)
+INSERT INTO orders.external_references AS x (bucket, order_no, user_id, external_id, metadata, forget)
+VALUES ($1, $2, $3, $4, $5, EXISTS (SELECT FROM orders.forgotten_users f WHERE f.user_id = $3))
 ON CONFLICT (order_no, bucket) DO UPDATE
-SET external_id = excluded.external_id, metadata = excluded.metadata, erased_at = NULL, updated_at = clock_timestamp()
+SET external_id = excluded.external_id, metadata = excluded.metadata, forget = x.forget OR excluded.forget, erased_at = NULL, updated_at = clock_timestamp()
 `
 
 type PutExternalReferenceParams struct {
@@ -1591,7 +1617,7 @@ type PutExternalReferenceParams struct {
 	Metadata   external.Metadata
 }
 
-// What was erased and is put again is erased again in its time.
+// What was erased and is put again is erased again in its time: at once, if the user has deleted the account.
 func (q *Queries) PutExternalReference(ctx context.Context, arg PutExternalReferenceParams) error {
 	_, err := q.db.Exec(ctx, putExternalReference,
 		arg.Bucket,

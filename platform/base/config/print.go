@@ -17,7 +17,7 @@ type Setting struct {
 	Variable string `json:"variable" example:"STAMPEDE_LOG_LEVEL" doc:"The variable that sets the same"`
 	Value    string `json:"value" doc:"A secret shows only whether it is set, an address only where it leads"`
 	From     string `json:"from" example:"environment" doc:"flag, environment, the file with its line, or default"`
-	Help     string `json:"help" doc:"What it does"`
+	Help     string `json:"help" doc:"What it does" example:"What may wait for a decision at most"`
 }
 
 // Effective returns every setting of a parsed command. A secret shows only whether it

@@ -54,6 +54,8 @@ type Principal struct {
 	// Scopes are what an API key may do, separated by spaces; empty for everyone
 	// else, whose role says it.
 	Scopes string
+	// Namespace is whose names an API key's users have; empty for everyone else.
+	Namespace string
 	// IssuedAt is when the token was minted, to the microsecond; revocations of a
 	// user's tokens compare it.
 	IssuedAt time.Time

@@ -44,6 +44,22 @@ func (Metadata) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
+// Patch changes what a row keeps for the shop's other systems.
+type Patch struct {
+	ExternalID *string   `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it; an empty text removes it"`
+	Metadata   *Metadata `json:"metadata,omitempty" doc:"Replaces all keys"`
+}
+
+// Apply applies the patch to the columns of a row.
+func (in *Patch) Apply(id **string, m *Metadata) {
+	if in.ExternalID != nil {
+		*id = Or(*in.ExternalID)
+	}
+	if in.Metadata != nil {
+		*m = in.Metadata.OrEmpty()
+	}
+}
+
 // Or returns an id as its column has it: NULL where there is none.
 func Or(id string) *string {
 	if id == "" {

@@ -23,9 +23,12 @@ import (
 )
 
 // docsPage shows the OpenAPI document with the embedded Swagger UI, so that it works
-// offline. UI is replaced by the folder of its files.
+// offline. UI is replaced by the folder of its files. The program adds /docs/start.
 const docsPage = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Stampede API</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="UI/swagger-ui.css"><link rel="icon" href="data:,">
+<style>nav{font:16px/1.6 system-ui;padding:14px 20px}nav a{display:inline-block;margin-right:20px}</style>
+<nav><a href="/docs/start">Quick start <span lang="zh">快速开始</span></a> <a href="/docs/problems">Problem codes <span lang="zh">错误码</span></a></nav>
 <div id="ui"></div>
 <script src="UI/swagger-ui-bundle.js"></script>
 <script src="/docs/start.js"></script>
@@ -36,11 +39,15 @@ const docsScript = `SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", deepLi
 
 var problemsPage = template.Must(template.New("problems").Parse(`<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>Stampede problem codes</title>
-<style>body{font:16px/1.5 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}td,th{text-align:left;padding:.3rem 1rem .3rem 0;vertical-align:top}:target{background:#ffd}</style>
+<style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}td,th{text-align:left;padding:.3rem 1rem .3rem 0;vertical-align:top}:target{background:#ffd;color:#111}
+@media(max-width:700px){tr,td{display:block}th{display:none}tr{padding:.6rem 0;border-bottom:1px solid #8886}td{padding:0;overflow-wrap:anywhere}}</style>
 <h1>Problem codes</h1><p>Every error is <code>application/problem+json</code> with a stable <code>code</code>.</p>
 <table><tr><th>code<th>title<th>标题<th>instead<th>怎么办</tr>
 {{range .}}<tr id="{{.Code}}"><td><code>{{.Code}}</code><td>{{.English}}<td lang="zh">{{.Chinese}}<td>{{.Next}}<td lang="zh">{{.NextChinese}}</tr>
 {{end}}</table>`))
+
+// Version is the API's version in the next release, see the package.
+const Version = "0.11.0"
 
 // documentLevels is how deep Document breaks lines: three levels put each operation and
 // each schema on a line of its own, so that a diff names what changed.
@@ -49,7 +56,7 @@ const documentLevels = 3
 // Document returns the OpenAPI 3.1 document with sorted keys: the same bytes for the
 // same routes, so that a committed copy can be compared.
 func (rt *Router) Document() ([]byte, error) {
-	rt.documentRates()
+	rt.complete()
 	raw, err := json.Marshal(rt.API.Huma.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("httpx: encode OpenAPI: %w", err)

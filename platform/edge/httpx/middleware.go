@@ -65,7 +65,7 @@ const maxRequestIDBytes = 64
 
 // identify puts the request id, the language and the principal into the context. A
 // token that is not admitted is noted, not refused: public routes still answer.
-func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
+func (rt *Router) identify() func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			req := request{
@@ -75,25 +75,33 @@ func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler 
 			if !rt.with.Proxies.shared(req.client) {
 				req.origin = req.client
 			}
-			ctx := r.Context()
-			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-			if strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
-				token = strings.TrimLeft(token, " ")
-				if rt.with.Keys != nil && strings.HasPrefix(token, auth.KeyPrefix) {
-					if key, err := rt.with.Keys(token); err != nil {
-						req.token = err
-					} else {
-						req.key = &key
-					}
-				} else if p, err := tokens.Admit(ctx, token); err != nil {
-					req.token = err
-				} else {
-					ctx = auth.Into(ctx, p)
-				}
-			}
+			var ctx context.Context
+			ctx, req.key, req.token = rt.admit(r.Context(), r.Header.Get("Authorization"))
 			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, requestKey{}, req)))
 		})
 	}
+}
+
+// admit returns ctx with the principal of the token in an Authorization header. key is who
+// calls by an API key, and refused why a token or key is not admitted.
+func (rt *Router) admit(ctx context.Context, authorization string) (_ context.Context, key *auth.Principal, refused error) {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
+		return ctx, nil, nil
+	}
+	token = strings.TrimLeft(token, " ")
+	if rt.with.Keys != nil && strings.HasPrefix(token, auth.KeyPrefix) {
+		p, err := rt.with.Keys(token)
+		if err != nil {
+			return ctx, nil, err
+		}
+		return ctx, &p, nil
+	}
+	p, err := rt.gate.tokens.Admit(ctx, token)
+	if err != nil {
+		return ctx, nil, err
+	}
+	return auth.Into(ctx, p), nil, nil
 }
 
 // SetRequestID returns the id that the request carries, of printable ASCII, or a new

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-chi/cors"
+
+	"stampede/platform/edge/idempotency"
 )
 
 // exactOrigin matches what browsers send as an origin, a name in Punycode included.
@@ -29,6 +31,12 @@ func checkOrigin(flag, origin string) error {
 	return nil
 }
 
+// originOf is a base URL as browsers send it as an origin: in lower case and without the usual port.
+func originOf(base string) string {
+	scheme, host, _ := strings.Cut(strings.ToLower(base), "://")
+	return scheme + "://" + strings.TrimSuffix(host, map[string]string{"https": ":443", "http": ":80"}[scheme])
+}
+
 // preflightFor is how long a browser may keep the answer to a preflight, in seconds:
 // Chromium's limit. A shopper's page then asks once before a sale, not in its first second.
 const preflightFor = 7200
@@ -40,7 +48,7 @@ func crossOrigin(origins []string, next http.Handler) http.Handler {
 		AllowedOrigins: origins,
 		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
 		AllowedHeaders: []string{"Authorization", "Content-Type", "Human-Check", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "QR-Secret", "X-Request-Id"},
-		ExposedHeaders: []string{"Allow", "Content-Disposition", "ETag", "RateLimit", "RateLimit-Policy", "Retry-After", "X-Request-Id"},
+		ExposedHeaders: []string{"Allow", "Content-Disposition", "ETag", idempotency.Replayed, "RateLimit", "RateLimit-Policy", "Retry-After", "X-Request-Id"},
 		MaxAge:         preflightFor,
 	})(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

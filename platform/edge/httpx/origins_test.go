@@ -54,6 +54,9 @@ func TestPagesOfAllowedOrigins(t *testing.T) {
 		name := c.method + " " + c.path + " from " + c.origin
 		require.Equal(t, name, w.Header().Get("Access-Control-Allow-Origin"), c.allowed)
 		require.Equal(t, name+": with credentials", w.Header().Get("Access-Control-Allow-Credentials"), "")
+		if c.allowed != "" && c.method != http.MethodOptions {
+			require.Contains(t, name+": what its page may read", w.Header().Get("Access-Control-Expose-Headers"), "Idempotency-Replayed", "Ratelimit", "Retry-After")
+		}
 		if c.path != "/admin" { // a cache keeps an answer for each origin
 			require.Contains(t, name+": Vary", strings.Join(w.Header().Values("Vary"), " "), "Origin")
 		}
@@ -84,6 +87,13 @@ func TestRushURL(t *testing.T) {
 	a.RushURL, a.OrderURL = "https://rush.example.com", "https://shop.example.com/orders"
 	require.NoError(t, a.Check())
 	require.Equal(t, "sites with it", a.Origins(), []string{"https://shop.example.com", "https://sale.example.com"})
+	for base, origin := range map[string]string{
+		"https://x:443": "https://x", "HTTPS://X:443/": "https://x", "https://x:80": "https://x:80", "https://x:8443": "https://x:8443", "http://127.0.0.1:80": "http://127.0.0.1", "http://127.0.0.1:443": "http://127.0.0.1:443",
+	} {
+		own := httpx.Addresses{PublicURL: base, RushURL: a.RushURL}
+		require.Equal(t, base+" as an origin", own.Origins(), []string{origin})
+	}
+	require.Equal(t, "a usual port of --listen", httpx.Addresses{Listen: ":80", RushURL: a.RushURL}.Origins(), []string{"http://127.0.0.1"})
 	for _, wrong := range []string{"rush.example.com", "https://rush.example.com/", "https://rush.example.com/api", "http://rush.example.com"} {
 		bad := a
 		bad.RushURL = wrong

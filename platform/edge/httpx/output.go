@@ -79,7 +79,7 @@ func (in PageInput) BeforeNumber() (ids.ID, error) {
 // Page is one page of a list.
 type Page[V any] struct {
 	Data       []V    `json:"data" nullable:"false"`
-	NextCursor string `json:"next_cursor" doc:"Request the next page with ?cursor=…; empty on the last page"`
+	NextCursor string `json:"next_cursor" doc:"Request the next page with ?cursor=…; empty on the last page" example:"1187"`
 }
 
 // PageOutput is an answer with a page that caches must not keep.

@@ -28,15 +28,13 @@ const problemBase = "/docs/problems#"
 // Problem is an RFC 9457 document. Extension members are members of the same JSON
 // object as the standard ones.
 type Problem struct { //nolint:errname // RFC 9457's term
-	Type   string `json:"type" doc:"Link to the explanation of the code" example:"/docs/problems#not-found"`
-	Title  string `json:"title" doc:"A short title for people, in the language requested by Accept-Language (en, zh)"`
-	Status int    `json:"status" example:"404"`
-	Code   string `json:"code" doc:"Stable, machine-readable" example:"not-found"`
-	Detail string `json:"detail,omitempty" doc:"What happened and what to do next, in the language of the title"`
-	Next   string `json:"next,omitempty" doc:"What to do instead, in the language of the title; the rush leaves it out" example:"Check the number or id; the lists show what there is."`
-	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"The invalid fields, at most 20, each with a sentence in the language of the title"`
-	// RequestID is empty on the rush, which its order number identifies, except for
-	// requests without a valid path.
+	Type      string `json:"type" doc:"Link to the explanation of the code" example:"/docs/problems#not-found"`
+	Title     string `json:"title" doc:"A short title for people, in the language requested by Accept-Language (en, zh)"`
+	Status    int    `json:"status" example:"404"`
+	Code      string `json:"code" doc:"Stable, machine-readable" example:"not-found"`
+	Detail    string `json:"detail,omitempty" doc:"What happened and what to do next, in the language of the title"`
+	Next      string `json:"next,omitempty" doc:"What to do instead, in the language of the title; the rush leaves it out" example:"Check the number or id; the lists show what there is."`
+	Errors    []Flaw `json:"errors,omitempty" nullable:"false" doc:"The invalid fields, at most 20, each with a sentence in the language of the title"`
 	RequestID string `json:"request_id,omitempty" doc:"The X-Request-Id of this answer, to quote to the operator; log lines carry it" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
 
 	extension map[string]any

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/ratelimit"
 )
@@ -153,23 +151,6 @@ type rateLimit struct {
 // limitsExtension is the name in the document.
 const limitsExtension = "x-rate-limit"
 
-// documentRates adds the limits to every operation of the document.
-func (rt *Router) documentRates() {
-	for path, item := range rt.API.Huma.OpenAPI().Paths {
-		for method, op := range map[string]*huma.Operation{
-			http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
-		} {
-			if op == nil {
-				continue
-			}
-			if op.Extensions == nil {
-				op.Extensions = map[string]any{}
-			}
-			op.Extensions[limitsExtension] = rt.limitsOf(method, path)
-		}
-	}
-}
-
 // limitsOf are all limits of a documented route.
 func (rt *Router) limitsOf(method, path string) []rateLimit {
 	var all []rateLimit
@@ -179,7 +160,7 @@ func (rt *Router) limitsOf(method, path string) []rateLimit {
 		}
 	}
 	own, scope := rt.direct.limits, "instance"
-	if rt.direct.handler == nil || method != rt.direct.method || !strings.HasPrefix(path, rt.direct.prefix) {
+	if !rt.isDirect(method, path) {
 		known := rt.API.routes.of(method, path)
 		load := known.loadOf(method)
 		add(rt.gate.rater.user[load], "user", "instance")
@@ -191,4 +172,9 @@ func (rt *Router) limitsOf(method, path string) []rateLimit {
 		add(l.Rule, [...]string{OfUser: "user", OfAddress: "address"}[l.Of], scope)
 	}
 	return all
+}
+
+// isDirect reports whether a documented route is the one of Direct.
+func (rt *Router) isDirect(method, path string) bool {
+	return rt.direct.handler != nil && method == rt.direct.method && strings.HasPrefix(path, rt.direct.prefix)
 }

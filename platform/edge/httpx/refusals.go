@@ -28,8 +28,12 @@ func refusals(op Op, input reflect.Type) []*fault.Error {
 	if strings.Contains(op.Path, "{") {
 		all = append(all, fault.ErrNotFound)
 	}
-	if _, takesBody := input.FieldByName("Body"); takesBody { // huma looks for this field
-		all = append(all, fault.ErrBadRequest, errTooSlow, fault.ErrTooLarge, errMediaType)
+	_, takesBody := input.FieldByName("Body") // huma looks for these fields
+	if takesBody {
+		all = append(all, errMediaType)
+	}
+	if _, takesForm := input.FieldByName("RawBody"); takesBody || takesForm {
+		all = append(all, fault.ErrBadRequest, errTooSlow, fault.ErrTooLarge)
 	}
 	if takesKey(input) {
 		all = append(all, idempotency.ErrInFlight, idempotency.ErrMismatch)
@@ -54,11 +58,16 @@ func Refusals(api huma.API, all []*fault.Error) map[string]*huma.Response {
 		seen[f.Code] = true
 		status := strconv.Itoa(statusIn(f))
 		described := "- " + f.Code + ": " + f.Title[English]
-		if have := responses[status]; have != nil {
+		have := responses[status]
+		if have == nil {
+			have = &huma.Response{Description: described, Content: map[string]*huma.MediaType{ProblemContentType: {Schema: schema}}}
+			responses[status] = have
+		} else {
 			have.Description += "\n" + described
-			continue
 		}
-		responses[status] = &huma.Response{Description: described, Content: map[string]*huma.MediaType{ProblemContentType: {Schema: schema}}}
+		if f.RetryAfter > 0 {
+			mayHave(have, retryAfter)
+		}
 	}
 	return responses
 }

@@ -15,6 +15,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/idempotency"
 )
 
 // API is where modules register their routes: the documented ones through
@@ -24,6 +25,7 @@ type API struct {
 	Log    *slog.Logger
 	with   *Options
 	routes routes // the gate reads them too
+	admit  func(ctx context.Context, authorization string) (_ context.Context, key *auth.Principal, refused error)
 }
 
 // Op describes one documented route.
@@ -125,10 +127,13 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		known.weigh = weigh(api.with.Limiter, op)
 	}
 	api.routes.add(op.Method, op.Path, known)
-	sentence := cmp.Or(op.Away, elsewhere)
+	keyed, sentence := takesKey(reflect.TypeFor[I]()), cmp.Or(op.Away, elsewhere)
 	huma.Register(api.Huma, hop, func(ctx context.Context, in *I) (out *O, err error) {
 		if limited {
 			err = take(ctx, api.with.Limiter, op)
+		}
+		if err == nil && keyed {
+			ctx = idempotency.Marking(ctx, fromContext(ctx).header)
 		}
 		if err == nil {
 			out, err = handler(ctx, in)
@@ -150,9 +155,23 @@ var errBarred = auth.ErrForbidden.Saying(
 //nolint:contextcheck // huma.Context carries the request's context, which the linter cannot see
 func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		err := authorize(ctx.Context(), op.Role, op.Scope)
-		if err == nil && op.Role != auth.Shopper && api.with.Barred != nil && api.with.Barred(auth.From(ctx.Context())) {
-			err = errBarred
+		allowed := func(who context.Context) error {
+			err := authorize(who, op.Role, op.Scope)
+			if err == nil && op.Role != auth.Shopper && api.with.Barred != nil && api.with.Barred(auth.From(who)) {
+				err = errBarred
+			}
+			return err
+		}
+		err := allowed(ctx.Context())
+		if err == nil && op.Class == Held {
+			by := ctx.Header("Authorization")
+			ctx = huma.WithValue(ctx, againKey{}, func(ctx context.Context) error {
+				ctx, key, refused := api.admit(auth.Into(ctx, auth.Principal{}), by)
+				if key != nil && key.Has(op.Scope) {
+					ctx = auth.Into(ctx, key.For(op.Scope))
+				}
+				return allowed(context.WithValue(ctx, requestKey{}, request{key: key, token: refused}))
+			})
 		}
 		if err == nil {
 			next(ctx)
@@ -167,6 +186,18 @@ func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
 		}
 		refuseEarly(ctx, err)
 	}
+}
+
+type againKey struct{}
+
+// StillAllowed returns the refusal of a request that would not be accepted any more: its
+// login or key has ended, or may no longer do this. Handlers of Held operations that wait
+// ask for it before they answer. It reads memory only.
+func StillAllowed(ctx context.Context) error {
+	if again, held := ctx.Value(againKey{}).(func(context.Context) error); held {
+		return again(ctx)
+	}
+	return nil
 }
 
 var errQueryText = fault.Plain(fault.Invalid,
@@ -231,4 +262,18 @@ func ParseID(s string) (int64, error) {
 		return 0, fault.Plain(fault.NotFound, fault.T(`"{id}" is not an id.`, "“{id}”不是编号。", "id", s))
 	}
 	return id, nil
+}
+
+// QueryID is an id in a query, a decimal string as in documents; 0 where it was not given.
+type QueryID struct{ N int64 }
+
+// UnmarshalText leaves it to the schema to refuse what is no id, in its words.
+func (id *QueryID) UnmarshalText(text []byte) error {
+	id.N, _ = strconv.ParseInt(string(text), 10, 64) // the largest for a larger one, which no row has
+	return nil
+}
+
+// Schema declares the string of digits.
+func (QueryID) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Pattern: "^[1-9][0-9]{0,18}$", PatternDescription: "a whole number above 0", Examples: []any{"12"}}
 }

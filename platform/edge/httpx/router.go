@@ -7,6 +7,20 @@
 // given back before the answer is sent, so a client that sends or receives slowly
 // holds its connection and nothing else. The rush passes only its connection.
 //
+// # The contract
+//
+// The document's info.version is [Version], the API's semantic version: that of the
+// release which has it first. Clients may rely on operations, on the members and types
+// of answers, on problem codes and on which requests are accepted. Removing or narrowing
+// one of them is a breaking change: before 1.0 it raises the minor version and is in
+// CHANGELOG.md; from 1.0 on it raises the major version, after the document has marked
+// what goes as deprecated for at least six months.
+//
+// Everything else may be added in any release, and clients must bear it: members of
+// answers, types of events, optional input, operations, and values of codes (status,
+// kind, problem codes, enums in answers). Texts for people change at any time. A test
+// compares the document with the last release's (testdata/released.json.gz).
+//
 // # Size
 //
 // The package has more than 2,000 lines because the steps above are one order: each
@@ -107,18 +121,21 @@ func (o Options) NewRouter(tokens *auth.Tokens, log *slog.Logger, version string
 	}))
 	// Middleware that logs a request comes after identify, so that it can log its
 	// id.
-	rt.API.routes, rt.API.with = routes{}, &rt.with
+	rt.API.routes, rt.API.with, rt.API.admit = routes{}, &rt.with, rt.admit
 	rt.gate = newGate(metrics, rt.API.routes)
 	rt.gate.tokens, rt.gate.bounds, rt.gate.shared, rt.gate.bodies.ofAddress = tokens, o.Bounds, o.Proxies.shared, o.Shoppers
 	rt.gate.rater = newRater(o.Limiter, o.Shoppers)
 	if len(o.DeviceKeys) > 0 {
 		rt.devices = &devices{keys: auth.Keys("device-cookie", o.DeviceKeys...), secure: rt.overTLS}
 	}
-	mux := root.With(newTraffic(metrics).measure, rt.secure, rt.identify(tokens), rt.gate.admit, rt.traced, logged(log), recoverPanics(log))
+	mux := root.With(newTraffic(metrics).measure, rt.secure, rt.identify(), rt.gate.admit, rt.traced, logged(log), recoverPanics(log))
 
 	cfg := huma.DefaultConfig("Stampede", version)
 	cfg.Info.Description = "A flash-sale system: reserve, rush, queue, order, pay, get notified. " +
-		"Errors are application/problem+json with a stable `code`; a refusal gives the reason and when to retry."
+		"Errors are application/problem+json with a stable `code`; a refusal gives the reason and when to retry. " +
+		"The version is semantic: before 1.0 a new minor version may remove or narrow something, as the changelog says, and from 1.0 on " +
+		"only a new major one, six months after the document has marked it as deprecated. " +
+		"Ignore members, event types and values of codes that you do not know: any release may add some."
 	cfg.DocsPath, cfg.OpenAPIPath, cfg.SchemasPath = "", "", "" // served by the docs handlers, offline
 	cfg.CreateHooks = nil                                       // no $schema member in every body
 	cfg.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
@@ -176,7 +193,7 @@ const operatorTag = "operator"
 var tags = []*huma.Tag{
 	{Name: "shopper", Description: "For the shop's pages and apps: browse, reserve, rush, order, pay, get notified, and log in."},
 	{Name: operatorTag, Description: "For the shop's staff: plan and run sales, and manage orders, accounts, alarms and rules."},
-	{Name: "provider", Description: "Signed callbacks of payment providers."},
+	{Name: "provider", Description: "Signed callbacks of payment providers, and of the shop's own login."},
 }
 
 // methodsOf lists the methods that a request's path accepts. chi knows them when it

@@ -81,7 +81,7 @@ func (a Addresses) Origins() []string {
 	if a.RushURL == "" {
 		return a.AllowedOrigins
 	}
-	return append(slices.Clone(a.AllowedOrigins), strings.ToLower(a.BaseURL()))
+	return append(slices.Clone(a.AllowedOrigins), originOf(a.BaseURL()))
 }
 
 // LocalURL is how clients on the same machine reach this server: the listen address,

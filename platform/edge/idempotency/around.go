@@ -50,7 +50,7 @@ func Around[T any](ctx context.Context, db *pgxpool.Pool, log *slog.Logger, key,
 		return none, err
 	}
 	if !mine {
-		return replay[T](digest, kept, response)
+		return replay[T](ctx, digest, kept, response)
 	}
 	answer, err := fn(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwards)

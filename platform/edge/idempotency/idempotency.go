@@ -1,6 +1,6 @@
 // Package idempotency lets a client repeat a creating request whose answer it
-// lost: with the same Idempotency-Key it gets the first answer, and there is no
-// second effect.
+// lost: with the same Idempotency-Key it gets the first answer, marked with the header
+// Idempotency-Replayed, and there is no second effect.
 //
 // [Once] is for an effect of one transaction: the same transaction stores the answer,
 // so that one never exists without the other. [Around] is for work that spans
@@ -19,6 +19,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -55,7 +56,17 @@ var (
 
 // Header is what creating requests accept; embed it in their inputs.
 type Header struct {
-	Key string `header:"Idempotency-Key" maxLength:"255" doc:"Repeating a request with the same key and body gives the same answer and has no second effect, for 24 hours"`
+	Key string `header:"Idempotency-Key" maxLength:"255" doc:"Repeating a request with the same key and body gives the same answer, with the header Idempotency-Replayed, and has no second effect, for 24 hours"`
+}
+
+// Replayed is set to "true" on an answer that is the first request's.
+const Replayed = "Idempotency-Replayed"
+
+type headerKey struct{}
+
+// Marking returns a context in which a replay sets Replayed in the answer's header h.
+func Marking(ctx context.Context, h http.Header) context.Context {
+	return context.WithValue(ctx, headerKey{}, h)
 }
 
 // check refuses an invalid key. The back office's forms may have a NUL in theirs.
@@ -78,7 +89,7 @@ func fingerprint(operation string, request any) ([]byte, error) {
 }
 
 // replay decodes a stored answer for a repetition.
-func replay[T any](digest, request, response []byte) (answer T, err error) {
+func replay[T any](ctx context.Context, digest, request, response []byte) (answer T, err error) {
 	if !bytes.Equal(request, digest) {
 		return answer, ErrMismatch
 	}
@@ -87,6 +98,9 @@ func replay[T any](digest, request, response []byte) (answer T, err error) {
 	}
 	if err := json.Unmarshal(response, &answer); err != nil {
 		return answer, fmt.Errorf("idempotency: decode stored answer: %w", err)
+	}
+	if h, ok := ctx.Value(headerKey{}).(http.Header); ok {
+		h.Set(Replayed, "true")
 	}
 	return answer, nil
 }

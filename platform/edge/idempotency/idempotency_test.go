@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,7 +64,11 @@ func TestAKeyHasOneEffect(t *testing.T) {
 			create := func() (answer, error) { return answer{No: made.Add(1)}, nil }
 			expect := func(what string, ctx context.Context, key string, in request, want int64, wantErr error) {
 				t.Helper()
-				got, err := carryOut(ctx, key, in, create)
+				before, header := made.Load(), http.Header{}
+				got, err := carryOut(idempotency.Marking(ctx, header), key, in, create)
+				if replayed := header.Get(idempotency.Replayed) == "true"; replayed != (err == nil && want <= before) {
+					t.Errorf("%s is marked as replayed: %v", what, replayed)
+				}
 				if !errors.Is(err, wantErr) || err == nil && got.No != want {
 					t.Errorf("%s: %+v, %v; want %d, %v", what, got, err, want, wantErr)
 				}

@@ -41,7 +41,7 @@ func Once[T any](ctx context.Context, tx pgx.Tx, key, operation string, request 
 	kept, err := q.AnswerOfToday(ctx, idempotencydb.AnswerOfTodayParams{Actor: actor, Key: key, Kept: Kept})
 	switch {
 	case err == nil:
-		return replay[T](digest, kept.Request, kept.Response)
+		return replay[T](ctx, digest, kept.Request, kept.Response)
 	case !errors.Is(err, pgx.ErrNoRows):
 		return none, fmt.Errorf("idempotency: read stored answer: %w", err)
 	}

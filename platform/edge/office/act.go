@@ -184,7 +184,7 @@ func (c *Call) Act(path string, values ...any) *FormView {
 	for i := range a.Fields {
 		begins, is := given[a.Fields[i].Name]
 		if !is {
-			begins = c.shown(&a.Fields[i], of, f.Currency)
+			begins = c.shown(&a.Fields[i], of)
 		}
 		f.Fields = append(f.Fields, f.field(a.Fields[i], begins))
 	}

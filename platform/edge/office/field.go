@@ -19,7 +19,7 @@ type FieldView struct {
 	ID       string
 	Text     string
 	Flaw     string // what is wrong with it
-	Currency string // of an Amount
+	Currency string // of a Price
 
 	filter bool // it narrows a list
 
@@ -52,15 +52,12 @@ func (f FieldView) InputType() string {
 
 // Is reports whether it is of a kind, by name.
 func (f FieldView) Is(kind string) bool {
-	if kind == "money" {
-		return f.Kind == Amount || f.Kind == Price
-	}
-	return map[string]Kind{"area": Area, "lines": Lines, "choice": Choice, "tick": Tick, "moment": Moment}[kind] == f.Kind && f.Kind != Line
+	return map[string]Kind{"money": Price, "area": Area, "lines": Lines, "choice": Choice, "tick": Tick, "moment": Moment}[kind] == f.Kind && f.Kind != Line
 }
 
 // Decimal reports whether phones should show their keys for decimals.
 func (f FieldView) Decimal() bool {
-	return f.Kind == Amount || f.Kind == Price || f.Kind == Number || f.Kind == Minutes
+	return f.Kind == Price || f.Kind == Number || f.Kind == Minutes
 }
 
 // Zone is the name of the shop's zone, in which moments are typed.
@@ -150,7 +147,7 @@ func (c *Call) read1(f *Field, form url.Values) (value any, given bool, err erro
 		if err != nil || math.IsInf(number, 0) || math.IsNaN(number) || f.Kind == Whole && notWhole != nil {
 			return nil, false, c.invalid(f.Name, c.T("This is not a number.", "请输入数字。"))
 		}
-	case Amount, Price:
+	case Price:
 		code := form.Get("_currency")
 		minor, ok := MinorUnits(typed, code)
 		if !ok {
@@ -159,9 +156,7 @@ func (c *Call) read1(f *Field, form url.Values) (value any, given bool, err erro
 		if minor == 0 && f.Zero != (Text{}) {
 			return nil, false, c.invalid(f.Name, c.In(f.Zero))
 		}
-		if value = minor; f.Kind == Price {
-			value = map[string]any{"amount": minor, "currency": code}
-		}
+		value = map[string]any{"amount": minor, "currency": code}
 	case Minutes:
 		minutes, err := strconv.ParseFloat(typed, 64)
 		if err != nil || !(math.Abs(minutes) <= maxMinutes) { // nor NaN
@@ -219,7 +214,7 @@ const (
 )
 
 // shown renders a member of a document of the API as its field shows it.
-func (c *Call) shown(f *Field, doc map[string]any, code string) string {
+func (c *Call) shown(f *Field, doc map[string]any) string {
 	value := inside(doc, f.Name)
 	switch v := value.(type) {
 	case nil:
@@ -232,9 +227,6 @@ func (c *Call) shown(f *Field, doc map[string]any, code string) string {
 		return strings.Join(lines, "\n")
 	}
 	switch f.Kind {
-	case Amount:
-		minor, _ := strconv.ParseInt(text(value), 10, 64)
-		return mainUnits(minor, code)
 	case Price:
 		price, _ := value.(map[string]any)
 		minor, _ := strconv.ParseInt(text(price["amount"]), 10, 64)

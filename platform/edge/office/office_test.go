@@ -132,7 +132,7 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 	if key == nil {
 		t.Fatal("the form has no key")
 	}
-	form := url.Values{"why": {" old\r\nand dusty "}, "cost.amount": {"12.5"}, "_currency": {"CNY"}, "_key": key[1:], "_back": {"/admin/things/7?page=2"}}
+	form := url.Values{"why": {" old\r\nand dusty "}, "cost": {"12.5"}, "_currency": {"CNY"}, "_key": key[1:], "_back": {"/admin/things/7?page=2"}}
 	b.answer("PUT /api/v1/things/7/broken", http.StatusOK, `{}`)
 	w := b.send(t, "/admin/things/7/break", form, c)
 	if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != "/admin/things/7?done=%2Fadmin%2Fthings%2F%7Bid%7D%2Fbreak&page=2" {
@@ -141,7 +141,7 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 	has(t, b.send(t, w.Header().Get("Location"), nil, c), http.StatusOK, "It is broken.")
 	last := b.asked[len(b.asked)-2]
 	body, _ := json.Marshal(last.body)
-	if last.key != key[1] || string(body) != `{"cost":{"amount":1250},"rate":null,"why":"old\nand dusty"}` {
+	if last.key != key[1] || string(body) != `{"cost":{"amount":1250,"currency":"CNY"},"rate":null,"why":"old\nand dusty"}` {
 		t.Errorf("the API got %+v %s", last, body)
 	}
 
@@ -161,7 +161,7 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 	has(t, b.send(t, "/admin/things/7/lock", url.Values{"_back": {"/admin/things/7"}}, c), http.StatusOK, "<code>&lt;whsec_1&gt;</code>", `href="/admin/things/7?done=%2Fadmin%2Fthings%2F%7Bid%7D%2Flock"`)
 	asked := len(b.asked)
 	for name, wrong := range map[string]url.Values{
-		"a rate without an end": {"why": {"x"}, "rate": {"inf"}}, "nothing": {}, "a cost of zero": {"why": {"x"}, "cost.amount": {"0.00"}, "_currency": {"CNY"}}, "an amount with three decimals": {"why": {"x"}, "cost.amount": {"1.005"}, "_currency": {"CNY"}}, "a rate in words": {"why": {"x"}, "rate": {"many"}},
+		"a rate without an end": {"why": {"x"}, "rate": {"inf"}}, "nothing": {}, "a cost of zero": {"why": {"x"}, "cost": {"0.00"}, "_currency": {"CNY"}}, "an amount with three decimals": {"why": {"x"}, "cost": {"1.005"}, "_currency": {"CNY"}}, "a rate in words": {"why": {"x"}, "rate": {"many"}},
 	} {
 		wrong.Set("_back", "/admin/things/7")
 		if w := b.send(t, "/admin/things/7/break", wrong, c); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `class="flaw"`) {

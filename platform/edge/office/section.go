@@ -114,8 +114,7 @@ const (
 	Area                // several lines of text
 	Whole               // a whole number
 	Number              // a number with decimals
-	Amount              // money: typed in the currency's main unit, sent in its minor one
-	Price               // money with its currency, as {amount, currency}
+	Price               // money: typed in the currency's main unit, sent as {amount, currency} in its minor one
 	Minutes             // a length: typed in minutes, sent in seconds
 	Choice              // one of Options
 	Tick                // a check box: true, or left out
@@ -137,7 +136,7 @@ type Field struct {
 	Options  []string // of a Choice; shown in words
 	// Words are the options whose words differ from those of other documents.
 	Words map[string]Text
-	// Zero is what the office says to an Amount of zero, for an API that takes it for
+	// Zero is what the office says to a Price of zero, for an API that takes it for
 	// something else than what an operator means by 0.00; empty takes it.
 	Zero Text
 	// Hidden fields carry what the page knows, such as a version.

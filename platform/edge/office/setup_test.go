@@ -61,7 +61,7 @@ func setup(t *testing.T) *bundle {
 		Acts: []Act{
 			{
 				Path: "/admin/things/{id}/break", API: "PUT /api/v1/things/{id}/broken", Role: auth.Operator, Title: Text{"Break", "打碎"}, Done: Text{"It is broken.", "已打碎。"}, On: "/admin/things/{id}",
-				Fields: []Field{{Name: "why", Label: Text{"Why", "原因"}, Required: true}, {Name: "cost.amount", Kind: Amount, Zero: Text{"Not for nothing.", "不能为 0。"}}, {Name: "rate", Kind: Whole, Blank: Null}},
+				Fields: []Field{{Name: "why", Label: Text{"Why", "原因"}, Required: true}, {Name: "cost", Kind: Price, Zero: Text{"Not for nothing.", "不能为 0。"}}, {Name: "rate", Kind: Whole, Blank: Null}},
 				With:   func(map[string]any) []any { return []any{"currency", "CNY"} },
 			},
 			{
@@ -69,7 +69,7 @@ func setup(t *testing.T) *bundle {
 				Before: Entry{Path: "/admin/things/{id}/look", Name: Text{"Look at it", "查看"}},
 				Fields: []Field{
 					{Name: "price", Kind: Price},
-					{Name: "freight.fee", Kind: Amount},
+					{Name: "freight.fee", Kind: Price},
 					{Name: "window", Kind: Minutes},
 					{Name: "at", Kind: Moment},
 					{Name: "open", Kind: Tick, Blank: false},
@@ -94,7 +94,7 @@ func setup(t *testing.T) *bundle {
 	})
 	require.NoError(t, err)
 	b.Office.now = func() time.Time { return b.now }
-	b.answer("GET /api/v1/things/7", http.StatusOK, `{"name":"<b>Lamp</b>","status":"fine","price":{"amount":1990,"currency":"CNY"},"at":"2026-11-11T12:00:00.000Z","window":90,"open":true,"freight":{"fee":800},"pictures":["a","b"]}`)
+	b.answer("GET /api/v1/things/7", http.StatusOK, `{"name":"<b>Lamp</b>","status":"fine","price":{"amount":1990,"currency":"CNY"},"at":"2026-11-11T12:00:00.000Z","window":90,"open":true,"freight":{"fee":{"amount":800,"currency":"CNY"}},"pictures":["a","b"]}`)
 	b.answer("GET /api/v1/things", http.StatusOK, `{"data":[],"next_cursor":"c2"}`)
 	b.answer("POST /api/v1/auth/logout", http.StatusNoContent, "")
 	return b

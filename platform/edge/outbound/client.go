@@ -5,7 +5,8 @@
 // fail immediately for a while after some consecutive failures
 // (platform/adr/0010-calls-that-can-hang.md). Redirects are not followed: a request
 // that is signed or contains a secret is meant for the address in the settings, and an
-// answer must not lead a request to a private address. Bodies are read up to a bound.
+// answer must not lead a request to a private address. Bodies and headers are read up to a
+// bound, and errors are short texts whatever the peer sent.
 //
 // Addresses come from the settings of the operator, who may run a gateway on loopback
 // or a private network; Public is for all others.
@@ -22,6 +23,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"syscall"
 	"time"
 
@@ -32,6 +34,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/base/network"
+	"stampede/platform/base/plaintext"
 )
 
 // Config is how one peer is called.
@@ -100,6 +103,10 @@ func dialer(public bool) *net.Dialer {
 	return d
 }
 
+// headerBytes bounds the headers of a reply: some hundred times what peers send. net/http
+// would keep 10 MiB of each.
+const headerBytes = 64 << 10
+
 // idleFor is how long a connection stays open between two calls.
 const idleFor = 30 * time.Second
 
@@ -122,6 +129,7 @@ func New(cfg Config) *Client {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
 				Proxy: proxy(cfg.Direct || cfg.Public), DialContext: dialer(cfg.Public).DialContext, MaxIdleConnsPerHost: cfg.Conns, MaxConnsPerHost: cfg.MaxConns, IdleConnTimeout: idleFor, TLSClientConfig: cfg.TLS,
+				MaxResponseHeaderBytes: headerBytes,
 			},
 		},
 	}
@@ -221,11 +229,40 @@ func (c *Client) Stream(ctx context.Context, r Request, read func(Reply, io.Read
 			err = u.Err
 		}
 		if err != nil {
-			result = "failed"
+			result, err = "failed", legible(err)
 		}
 		c.seconds.WithLabelValues(c.cfg.Peer, result).Observe(time.Since(began).Seconds())
 		return err
 	})
+}
+
+// errorBytes bounds the text of an error.
+const errorBytes = 500
+
+// legibleError is an error whose text had what a peer chose, such as a line of its reply or
+// the names in its certificate: without control characters, which Postgres and terminals
+// refuse, and without its end.
+type legibleError struct {
+	error
+
+	text string
+}
+
+func (e legibleError) Error() string { return e.text }
+func (e legibleError) Unwrap() error { return e.error }
+
+func legible(err error) error {
+	said := err.Error()
+	text := strings.ToValidUTF8(strings.Map(func(r rune) rune {
+		if plaintext.Unruly(r) {
+			return '?'
+		}
+		return r
+	}, said[:min(len(said), errorBytes)]), "?")
+	if text == said {
+		return err
+	}
+	return legibleError{err, text}
 }
 
 func (c *Client) attempt(ctx context.Context, r Request, read func(Reply, io.Reader) error) error {

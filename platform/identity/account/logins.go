@@ -29,6 +29,7 @@ const (
 	EndedByOperator = "ended by an operator"
 	EndedBySurplus  = "more logins than one user may have"
 	EndedByTOTP     = "second factor changed"
+	EndedAtShop     = "logged out at the shop"
 )
 
 var (

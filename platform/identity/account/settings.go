@@ -61,6 +61,8 @@ type Config struct {
 	// only.
 	SMSReach     sms.Reach
 	SMSSignature string
+	// LoginURL is where shoppers log in instead of here; empty: here.
+	LoginURL string
 	// OverTLS says that browsers reach the server over https.
 	OverTLS bool
 	// KeepEnded is keepEnded except in tests.

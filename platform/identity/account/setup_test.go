@@ -81,7 +81,7 @@ func setup(t *testing.T, change ...func(*account.Config, *deps)) *bundle {
 	cfg := defaults(t, key)
 	cfg.Password, cfg.PasswordParallel, cfg.Limits = cheap, 4, account.Limits{}
 	cfg.AdminWithoutTOTP = true
-	d := deps{DB: b.pool, SMS: b.phones, WeChat: exchange(t, b.wechat, wechat.Official)}
+	d := deps{DB: b.pool, SMS: b.phones, WeChat: exchange(t, b.wechat, wechat.Official, wechat.Mini)}
 	d.Redis, d.Limits, d.Human = pgtest.Redis(t), limits, b.human
 	for _, c := range change {
 		c(&cfg, &d)
@@ -101,11 +101,14 @@ func setup(t *testing.T, change ...func(*account.Config, *deps)) *bundle {
 	return b
 }
 
-// exchange is a client of a fake WeChat.
-func exchange(t *testing.T, at *wechattest.Server, kind wechat.Kind) *wechat.Client {
+// exchange is a client of a fake WeChat, for some of its apps.
+func exchange(t *testing.T, at *wechattest.Server, kinds ...wechat.Kind) *wechat.Client {
 	t.Helper()
 	cfg := wechat.DefaultConfig()
-	cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = at.URL, at.AppID, at.Secret, kind
+	cfg.BaseURL, cfg.Apps = at.URL, map[wechat.Kind]wechat.App{}
+	for _, kind := range kinds {
+		cfg.Apps[kind] = wechat.App{ID: map[wechat.Kind]string{wechat.Official: at.AppID, wechat.Mini: at.MiniAppID}[kind], Secret: at.Secret}
+	}
 	client := wechat.New(cfg)
 	t.Cleanup(client.CloseIdleConnections)
 	return client

@@ -57,7 +57,23 @@ var (
 	ErrDisabled = fault.New(fault.Forbidden, "account-disabled", fault.T("This account is disabled", "账号已被停用"),
 		fault.T("This account is disabled. Ask the shop's staff.", "该账号已被停用，请联系商家。"),
 		fault.T("Ask the shop’s staff to enable the account.", "请联系商家工作人员恢复账号。"))
+	// ErrElsewhere refuses what makes accounts and logins of shoppers here.
+	ErrElsewhere = fault.New(fault.Forbidden, "login-elsewhere", fault.T("Please log in at the shop", "请前往商城登录"),
+		fault.T("Shoppers have their accounts in the shop's own system.", "用户账号由商城自有系统管理。"),
+		fault.T("Log in at login_url, and exchange the ID token that it gives at auth/exchange; the shop's pages do both.",
+			"请在 login_url 登录，再用获得的 ID 令牌请求 auth/exchange；商店页面会自动完成这两步。"))
 )
+
+// ShoppersLogInHere returns nil if shoppers have accounts of this server, and else ErrElsewhere, which
+// says where they log in. Staff log in here in any case.
+func (s *Store) ShoppersLogInHere() error {
+	at := s.Config.LoginURL
+	if at == "" {
+		return nil
+	}
+	return ErrElsewhere.With("login_url", at).Saying(
+		fault.T("Shoppers have their accounts in the shop's own system, and log in at {url}.", "用户账号由商城自有系统管理，请前往 {url} 登录。", "url", at))
+}
 
 // ByID returns a user's row, or ErrNoAccount.
 func (s *Store) ByID(ctx context.Context, user int64) (User, error) {

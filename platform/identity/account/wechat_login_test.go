@@ -7,8 +7,8 @@ import (
 
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/wechat"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
-	"stampede/platform/workshop/wechattest"
 )
 
 func (b *bundle) loginWeChat(openID, unionID string) answer {
@@ -50,36 +50,44 @@ func TestWeChatLogin(t *testing.T) {
 	without.loginWeChat("open-li", "").want(t, "without an app", 503, "wechat-unavailable")
 }
 
-// A union id makes one user of a person in two of the shop's apps.
+// loginMini logs in from the shop's mini program, which has no state.
+func (b *bundle) loginMini(openID, unionID string) answer {
+	b.t.Helper()
+	return b.post("login/wechat", map[string]any{"code": b.wechat.Code(openID, unionID), "app": "mini", "state": ""})
+}
+
+// A union id makes one user of a person in the shop's official account and its mini
+// program.
 func TestUnionIDIsOnePerson(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first := b.loginWeChat("open-li", "")
 	later := b.loginWeChat("open-li", "union-li") // the app has joined others meanwhile
 	require.Equal(t, "the user with a union id", later.str("user_id"), first.str("user_id"))
-	b.exec(`UPDATE account.wechat_identities SET app_id = 'the other app', open_id = 'open-there'`)
-	for _, a := range all(10, func(int) answer { return b.loginWeChat("open-here", "union-li") }) {
-		require.Equal(t, "the same person's user in another app", a.str("user_id"), first.str("user_id"))
+	for _, a := range all(10, func(int) answer { return b.loginMini("mini-li", "union-li") }) {
+		require.Equal(t, "the same person's user in the mini program", a.str("user_id"), first.str("user_id"))
 	}
-	require.Equal(t, "identities", b.count(`SELECT count(*) FROM account.wechat_identities`), 2)
+	apps := pgtest.Read[string](t, b.pool, `SELECT string_agg(app_id || ' ' || open_id, ', ' ORDER BY app_id) FROM account.wechat_identities`)
+	require.Equal(t, "identities", apps, b.wechat.AppID+" open-li, "+b.wechat.MiniAppID+" mini-li")
+	page := map[string]any{"code": b.wechat.Code("open-li", ""), "app": "official", "state": ""}
+	b.post("login/wechat", page).want(t, "a page's code without a state", 403, "wechat-state")
+
+	without := setup(t, func(_ *account.Config, d *deps) { d.WeChat = exchange(t, b.wechat, wechat.Official) })
+	without.loginMini("mini-li", "").want(t, "without a mini program", 503, "wechat-unavailable")
 }
 
 // A person who first logs in through two of the shop's apps concurrently is one
 // user.
 func TestTwoAppsAtOnceAreOnePerson(t *testing.T) {
 	t.Parallel()
-	a, mini := setup(t), wechattest.New(t)
-	mini.AppID = "wx-mini"
-	b := setup(t, func(_ *account.Config, d *deps) {
-		d.DB, d.WeChat = a.pool, exchange(t, mini, wechat.Mini)
-	})
+	b := setup(t)
 	for round := range 10 {
 		union, users := fmt.Sprint("union-", round), map[string]bool{}
 		for _, got := range all(4, func(i int) answer {
 			if i%2 == 0 {
-				return a.loginWeChat(fmt.Sprint("open-", round), union)
+				return b.loginWeChat(fmt.Sprint("open-", round), union)
 			}
-			return b.post("login/wechat", map[string]any{"code": mini.Code(fmt.Sprint("mini-", round), union)})
+			return b.loginMini(fmt.Sprint("mini-", round), union)
 		}) {
 			got.must(t, union, 200, "")
 			users[got.str("user_id")] = true

@@ -43,7 +43,7 @@ type blacklistEntry struct {
 	Reason    string `json:"reason" example:"scalper"`
 	ExpiresAt string `json:"expires_at,omitempty" format:"date-time" doc:"Absent if the entry has no end"`
 	InForce   bool   `json:"in_force" doc:"false once it has expired"`
-	CreatedBy string `json:"created_by" doc:"The operator's user id"`
+	CreatedBy string `json:"created_by" doc:"The operator's user id" example:"7"`
 	CreatedAt string `json:"created_at" format:"date-time"`
 	UpdatedAt string `json:"updated_at" format:"date-time"`
 }

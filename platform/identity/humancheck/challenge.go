@@ -23,8 +23,8 @@ type Challenge struct {
 // SlidePicture is a slide captcha. The two images take at most 64 KiB of JSON, about
 // 20 KiB on average.
 type SlidePicture struct {
-	Background string `json:"background" doc:"JPEG with the gap, as a data: URI"`
-	Tile       string `json:"tile" doc:"PNG with transparency, as a data: URI"`
+	Background string `json:"background" doc:"JPEG with the gap, as a data: URI" example:"data:image/jpeg;base64,/9j/4AAQ"`
+	Tile       string `json:"tile" doc:"PNG with transparency, as a data: URI" example:"data:image/png;base64,iVBORw0K"`
 	Width      int    `json:"width" doc:"Width of the background in pixels" example:"300"`
 	Height     int    `json:"height" example:"220"`
 	TileX      int    `json:"tile_x" doc:"Where the tile's left edge starts" example:"12"`
@@ -35,9 +35,9 @@ type SlidePicture struct {
 
 // VerifierWidget is what a page passes to the verifier's script.
 type VerifierWidget struct {
-	SiteKey string `json:"site_key" doc:"The shop's public key at the provider"`
+	SiteKey string `json:"site_key" doc:"The shop's public key at the provider" example:"1x00000000000000000000AA"`
 	Action  string `json:"action" doc:"Pass it to the widget unchanged" example:"rush"`
-	Data    string `json:"cdata" doc:"Pass it to the widget unchanged: it binds the token to you"`
+	Data    string `json:"cdata" doc:"Pass it to the widget unchanged: it binds the token to you" example:"c2Vzc2lvbg"`
 }
 
 // Challenge issues a challenge of a kind for a subject. It is of kind Pow when the

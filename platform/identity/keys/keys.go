@@ -3,8 +3,8 @@
 //
 // A key is checked from memory on every instance (package snapshot): revoked, it is
 // refused within a second everywhere. It acts as a user without any way to log in, so
-// that the audit log, names and idempotency keys are as for people. Only operations that
-// name a scope accept keys, see httpx.Op.
+// that the audit log, names and idempotency keys are as for people: no key meets another
+// one's idempotency keys. Only operations that name a scope accept keys, see httpx.Op.
 //
 // Service is safe for concurrent use.
 package keys
@@ -13,6 +13,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"log/slog"
@@ -115,7 +116,7 @@ func read(ctx context.Context, tx pgx.Tx) (*index, error) {
 	}
 	all := make(index, len(rows))
 	for _, r := range rows {
-		p := auth.Principal{UserID: r.UserID, Scopes: strings.Join(r.Scopes, " ")}
+		p := auth.Principal{UserID: r.UserID, Scopes: strings.Join(r.Scopes, " "), Namespace: r.Namespace}
 		if r.ExpiresAt != nil {
 			p.ExpiresAt = *r.ExpiresAt
 		}
@@ -140,6 +141,15 @@ func (s *Service) Admit(key string) (auth.Principal, error) {
 	s.used[k.id] = now
 	s.mu.Unlock()
 	return k.principal, nil
+}
+
+// MakerOf returns who made the key that acts as a user; 0 for a user who is a person.
+func (s *Service) MakerOf(ctx context.Context, user int64) (int64, error) {
+	maker, err := keysdb.New(s.deps.DB).MakerOf(ctx, user)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, fmt.Errorf("keys: read a key's maker: %w", err)
+	}
+	return maker, nil
 }
 
 // Refresh reads the keys if they have changed. Call it before serving.

@@ -136,7 +136,27 @@ func TestKeysEndEverywhere(t *testing.T) {
 	for name, want := range map[*instance]int{here: 200, later: 401} {
 		require.Equal(t, "one with an end", name.by(soon.Text("key"), http.MethodGet, "/api/v1/admin/orders").Status, want)
 	}
+	here.admin(http.MethodPost, "/api/v1/admin/api-keys", map[string]any{"name": "app", "scopes": []string{"orders:read"}, "namespace": "app"}).Want(t, "another namespace", 201, "", `"namespace":"app"`)
+	p, err := here.keys.Admit(soon.Text("key"))
+	require.NoError(t, err)
+	require.Equal(t, "namespace of a key that was given none", p.Namespace, "backend")
+
+	// A key that has expired is not in force; put off, it is, and counts.
+	pgtest.Exec(t, db, `UPDATE account.api_keys SET expires_at = now() - interval '1 second' WHERE id = $1`, soon.Text("id"))
+	pgtest.Exec(t, db, `INSERT INTO account.api_keys (user_id, name, hash, hint, scopes, created_by) SELECT user_id, 'x', sha256(n::text::bytea), 'x', scopes, 7
+		FROM account.api_keys, generate_series(1, 99) n WHERE name = 'app'`)
+	putOff := func(what string, status int, code string) {
+		t.Helper()
+		here.admin(http.MethodPatch, "/api/v1/admin/api-keys/"+soon.Text("id"), map[string]any{"expires_at": now.Add(time.Hour)}).Want(t, what, status, code)
+	}
+	putOff("one too many", 409, "keys-full")
+	here.admin(http.MethodPatch, "/api/v1/admin/api-keys/"+soon.Text("id"), map[string]any{"name": "b"}).Want(t, "a name", 200, "", `"state":"expired"`)
+	pgtest.Exec(t, db, `DELETE FROM account.api_keys WHERE hash = sha256('1')`)
+	putOff("the last one", 200, "")
+	putOff("one in force", 200, "")
+
 	for what, body := range map[string]map[string]any{
+		"namespace":     {"name": "a", "scopes": []string{"orders:read"}, "namespace": "https://issuer"},
 		"no scope":      {"name": "a", "scopes": []string{}},
 		"unknown scope": {"name": "a", "scopes": []string{"orders:*"}},
 		"blank name":    {"name": " ", "scopes": []string{"orders:read"}},

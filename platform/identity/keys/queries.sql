@@ -1,5 +1,5 @@
 -- name: KeysInForce :many
-SELECT id, user_id, hash, scopes, expires_at FROM account.api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp());
+SELECT id, user_id, hash, scopes, namespace, expires_at FROM account.api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp());
 
 -- name: Keys :many
 SELECT * FROM account.api_keys WHERE @before::bigint = 0 OR id < @before ORDER BY id DESC LIMIT @at_most;
@@ -14,9 +14,12 @@ SELECT FROM account.api_keys_revision FOR UPDATE;
 -- name: CountKeys :one
 SELECT count(*) FROM account.api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp());
 
+-- name: MakerOf :one
+SELECT created_by FROM account.api_keys WHERE user_id = @user_id;
+
 -- name: AddKey :one
-INSERT INTO account.api_keys (user_id, name, hash, hint, scopes, created_by, expires_at)
-VALUES (@user_id, @name, @hash, @hint, @scopes::text[], @created_by, @expires_at) RETURNING *;
+INSERT INTO account.api_keys (user_id, name, hash, hint, scopes, namespace, created_by, expires_at)
+VALUES (@user_id, @name, @hash, @hint, @scopes::text[], @namespace, @created_by, @expires_at) RETURNING *;
 
 -- name: AddService :one
 -- The user that a key acts as.

@@ -46,7 +46,8 @@ type Key struct {
 	UserID     string   `json:"user_id" doc:"Who it is in the audit log"`
 	Name       string   `json:"name" example:"ERP"`
 	Hint       string   `json:"hint" doc:"Its last characters" example:"x7Qd"`
-	Scopes     []string `json:"scopes" nullable:"false"`
+	Scopes     []string `json:"scopes" nullable:"false" example:"[\"orders:read\"]"`
+	Namespace  string   `json:"namespace" doc:"Whose names the users have that it exchanges" example:"backend"`
 	State      string   `json:"state" enum:"active,expired,revoked"`
 	CreatedBy  string   `json:"created_by" doc:"The admin's user id"`
 	CreatedAt  string   `json:"created_at" format:"date-time"`
@@ -64,7 +65,7 @@ type Made struct {
 
 func (s *Service) view(k keysdb.AccountApiKey) Key {
 	v := Key{
-		ID: httpx.FormatID(k.ID), UserID: httpx.FormatID(k.UserID), Name: k.Name, Hint: k.Hint, Scopes: k.Scopes, State: "active", CreatedBy: httpx.FormatID(k.CreatedBy),
+		ID: httpx.FormatID(k.ID), UserID: httpx.FormatID(k.UserID), Name: k.Name, Hint: k.Hint, Scopes: k.Scopes, Namespace: k.Namespace, State: "active", CreatedBy: httpx.FormatID(k.CreatedBy),
 		CreatedAt: httpx.Moment(k.CreatedAt), UpdatedAt: httpx.Moment(k.UpdatedAt), ExpiresAt: httpx.MomentOrNone(k.ExpiresAt), RevokedAt: httpx.MomentOrNone(k.RevokedAt), LastUsedAt: httpx.MomentOrNone(k.LastUsedAt),
 	}
 	switch {
@@ -91,7 +92,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.make)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPatch, Path: path + "/{id}", ID: "change-api-key", Tag: "operator", Role: auth.Admin,
-		Summary: "Change the name, the scopes or the end of an API key", Audit: "api-key.change", Refuses: []*fault.Error{errRevoked},
+		Summary: "Change the name, the scopes or the end of an API key", Audit: "api-key.change", Refuses: []*fault.Error{errRevoked, errFull},
 	}, s.change)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: path + "/{id}/revoke", ID: "revoke-api-key", Tag: "operator", Role: auth.Admin,
@@ -112,7 +113,7 @@ func (s *Service) list(ctx context.Context, in *httpx.ChangesInput) (*httpx.Page
 
 // detail is what the audit log keeps of a key.
 func detail(k keysdb.AccountApiKey) map[string]any {
-	d := map[string]any{"name": k.Name, "hint": k.Hint, "scopes": k.Scopes}
+	d := map[string]any{"name": k.Name, "hint": k.Hint, "scopes": k.Scopes, "namespace": k.Namespace}
 	if k.ExpiresAt != nil {
 		d["expires_at"] = httpx.Moment(*k.ExpiresAt)
 	}
@@ -154,6 +155,7 @@ type makeInput struct {
 	Body struct {
 		Name      string     `json:"name" minLength:"1" maxLength:"64" example:"ERP"`
 		Scopes    scopes     `json:"scopes" example:"[\"orders:read\",\"events:read\"]"`
+		Namespace string     `json:"namespace,omitempty" default:"backend" pattern:"^[a-z0-9-]{1,32}$" doc:"Whose names the users have that it exchanges: keys of one namespace name the same users, so that one can take another one's place; systems that count their users apart have one each. It stays as it is" example:"app"`
 		ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"Absent: until it is revoked"`
 	} `nameHint:"KeyMaking"`
 }
@@ -168,13 +170,8 @@ func (s *Service) make(ctx context.Context, in *makeInput) (*httpx.Output[Made],
 	var made keysdb.AccountApiKey
 	err = s.current.Change(ctx, func(tx pgx.Tx) (bool, error) {
 		q := keysdb.New(tx)
-		if err := q.LockKeys(ctx); err != nil {
+		if err := roomFor(ctx, q); err != nil {
 			return false, err
-		}
-		if n, err := q.CountKeys(ctx); err != nil {
-			return false, err
-		} else if n >= maxKeys {
-			return false, errFull
 		}
 		name := strings.TrimSpace(in.Body.Name)
 		user, err := q.AddService(ctx, name)
@@ -182,7 +179,7 @@ func (s *Service) make(ctx context.Context, in *makeInput) (*httpx.Output[Made],
 			return false, err
 		}
 		made, err = q.AddKey(ctx, keysdb.AddKeyParams{
-			UserID: user, Name: name, Hash: hash[:], Hint: key[len(key)-hintChars:], Scopes: scopes, CreatedBy: auth.From(ctx).UserID, ExpiresAt: in.Body.ExpiresAt,
+			UserID: user, Name: name, Hash: hash[:], Hint: key[len(key)-hintChars:], Scopes: scopes, Namespace: in.Body.Namespace, CreatedBy: auth.From(ctx).UserID, ExpiresAt: in.Body.ExpiresAt,
 		})
 		if err != nil {
 			return false, err
@@ -193,6 +190,18 @@ func (s *Service) make(ctx context.Context, in *makeInput) (*httpx.Output[Made],
 		return nil, unreachable(err)
 	}
 	return httpx.Answer(Made{s.view(made), key}), nil
+}
+
+// roomFor returns errFull unless one more key may be in force.
+func roomFor(ctx context.Context, q *keysdb.Queries) error {
+	if err := q.LockKeys(ctx); err != nil {
+		return err
+	}
+	n, err := q.CountKeys(ctx)
+	if err == nil && n >= maxKeys {
+		err = errFull
+	}
+	return err
 }
 
 type changeInput struct {
@@ -221,6 +230,11 @@ func (s *Service) change(ctx context.Context, in *changeInput) (*httpx.Output[Ke
 		}
 		if to.Scopes, err = s.check(to.Name, to.Scopes, in.Body.ExpiresAt); err != nil {
 			return now, err
+		}
+		if in.Body.ExpiresAt != nil && s.view(had).State == "expired" { // it is in force again
+			if err := roomFor(ctx, q); err != nil {
+				return now, err
+			}
 		}
 		if now, err = q.ChangeKey(ctx, to); err == nil {
 			err = q.NameService(ctx, keysdb.NameServiceParams{ID: had.UserID, Name: now.Name})

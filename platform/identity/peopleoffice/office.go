@@ -98,6 +98,7 @@ var acts = []kit.Act{
 		Fields: []kit.Field{
 			{Name: "name", Label: kit.Text{"Name of the system that has it", "使用方名称"}, Required: true, Max: 64},
 			scopesField(),
+			{Name: "namespace", Label: kit.Text{"Namespace of its users (empty: backend)", "用户命名空间（留空为 backend）"}, Help: kit.Text{"Keys of one namespace name the same users. Systems that count their users apart have one each.", "同一命名空间的密钥指向同一批用户；各自管理用户的系统请使用不同的命名空间。"}, Max: 32},
 			{Name: "expires_at", Label: kit.Text{"Expires (leave empty for never)", "有效至（留空为永久）"}, Kind: kit.Moment},
 		},
 	},

@@ -26,14 +26,14 @@ type Alarm struct {
 	Subject    string   `json:"subject" doc:"What the alarm is about; one row per code and subject" example:"inventory-release-closed"`
 	Severity   Severity `json:"severity" enum:"warning,critical"`
 	Detail     string   `json:"detail,omitempty" doc:"Details of the latest occurrence"`
-	NextAction string   `json:"next_action" doc:"What to do, in one or two sentences"`
+	NextAction string   `json:"next_action" doc:"What to do, in one or two sentences" example:"Look at the dead letters and redrive them."`
 
-	FirstSeen time.Time `json:"first_seen" doc:"The first occurrence ever"`
+	FirstSeen time.Time `json:"first_seen_at" doc:"The first occurrence ever"`
 	OpenedAt  time.Time `json:"opened_at" doc:"When the current incident began: the first occurrence, or the first after an hour's silence"`
-	LastSeen  time.Time `json:"last_seen" doc:"The latest occurrence"`
-	Count     int64     `json:"count" doc:"Occurrences since first_seen"`
+	LastSeen  time.Time `json:"last_seen_at" doc:"The latest occurrence"`
+	Count     int64     `json:"count" doc:"Occurrences since first_seen_at"`
 
-	AcknowledgedBy *string    `json:"acknowledged_by,omitempty" doc:"Who handles it"`
+	AcknowledgedBy *string    `json:"acknowledged_by,omitempty" doc:"Who handles it" example:"7"`
 	AcknowledgedAt *time.Time `json:"acknowledged_at,omitempty"`
 
 	Incident int `json:"incident" doc:"Number of incidents of this code and subject"`
@@ -51,9 +51,9 @@ func (a Alarm) MarshalJSON() ([]byte, error) {
 	type plain Alarm // without this method
 	doc := struct {
 		plain
-		FirstSeen      string `json:"first_seen"`
+		FirstSeen      string `json:"first_seen_at"`
 		OpenedAt       string `json:"opened_at"`
-		LastSeen       string `json:"last_seen"`
+		LastSeen       string `json:"last_seen_at"`
 		AcknowledgedAt string `json:"acknowledged_at,omitempty"`
 	}{plain: plain(a), FirstSeen: httpx.Moment(a.FirstSeen), OpenedAt: httpx.Moment(a.OpenedAt), LastSeen: httpx.Moment(a.LastSeen)}
 	if a.AcknowledgedAt != nil {

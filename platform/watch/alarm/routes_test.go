@@ -44,7 +44,7 @@ func TestAlarmRoutes(t *testing.T) {
 	cursor, _ := page["next_cursor"].(string)
 	newest := page["data"].([]any)[0].(map[string]any)
 	if newest["code"] != "test-letter" || newest["severity"] != "critical" || newest["detail"] != "no memory" || newest["next_action"] == "" || newest["count"] != 1.0 ||
-		len(newest["first_seen"].(string)) != len("2026-11-11T12:00:00.000Z") {
+		len(newest["first_seen_at"].(string)) != len("2026-11-11T12:00:00.000Z") {
 		t.Errorf("newest alarm %v", newest)
 	}
 	id, _ := newest["id"].(string)

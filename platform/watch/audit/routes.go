@@ -18,7 +18,7 @@ type auditEntry struct {
 	ID      string          `json:"id" pattern:"^[1-9][0-9]{0,18}$" example:"12"`
 	At      string          `json:"at" format:"date-time" example:"2026-11-11T12:00:00.000Z"`
 	Actor   string          `json:"actor" doc:"The operator's user id; 0 is the system"`
-	Role    string          `json:"role" doc:"The operator's role at that time"`
+	Role    string          `json:"role" doc:"The operator's role at that time" example:"operator"`
 	Action  string          `json:"action" example:"activity.publish" doc:"The thing and what was done to it; refused.… was requested and not allowed"`
 	Subject string          `json:"subject" example:"activity 12" doc:"What it was done to"`
 	Detail  json.RawMessage `json:"detail" doc:"What was before and after the change, one of them left out of what is new or gone, and the reason if one was given; of a search or an export, what was asked for"`

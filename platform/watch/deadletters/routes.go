@@ -66,8 +66,8 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 type DeadLetterView struct {
 	ID        ids.ID `json:"id"`
 	Consumer  string `json:"consumer" example:"inventory-release-closed" doc:"The consumer that gave up"`
-	Subject   string `json:"subject" doc:"The subject that the message was published on"`
-	MessageID string `json:"message_id" doc:"The message's id, kept when it is redriven"`
+	Subject   string `json:"subject" doc:"The subject that the message was published on" example:"events.example"`
+	MessageID string `json:"message_id" doc:"The message's id, kept when it is redriven" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f65"`
 	Error     string `json:"error" doc:"Why the consumer gave up; in a list, its beginning"`
 	Attempts  int    `json:"attempts" doc:"Number of delivery attempts"`
 	Bytes     int    `json:"bytes" doc:"Size of the payload"`

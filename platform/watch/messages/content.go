@@ -26,8 +26,8 @@ func Beginning(s string) string {
 
 // Content is a payload as the API shows it. Exactly one of the two is set.
 type Content struct {
-	Payload       string `json:"payload,omitempty" doc:"The message if it is text, as events are; personal data is masked"`
-	PayloadBinary []byte `json:"payload_binary,omitempty" doc:"The message in base64 if it is binary, as grants are"`
+	Payload       string `json:"payload,omitempty" doc:"The message if it is text, as events are; personal data is masked" example:"{\"order_no\":\"0198f2c8b5d07c3e9a4f1b2c3d4e5f60\"}"`
+	PayloadBinary []byte `json:"payload_binary,omitempty" doc:"The message in base64 if it is binary, as grants are" example:"AQID"`
 }
 
 // personal are the fields of a JSON payload that a reader of messages need not see.

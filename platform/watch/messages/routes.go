@@ -38,9 +38,9 @@ var (
 	errNothing = fault.Plain(fault.NotFound,
 		fault.T("There is no such failed message; another operator may already have redriven it.",
 			"没有该失败消息，可能已由其他运营人员重新投递。"))
-	errNoSpan  = fault.Plain(fault.Invalid, fault.T("from must be before to.", "from 须早于 to。"))
+	errNoSpan  = fault.Plain(fault.Invalid, fault.T("from must be before until.", "from 须早于 until。"))
 	errTooWide = fault.Plain(fault.Unavailable,
-		fault.T("Finding these messages takes too long. Narrow the list by from and to.", "查找耗时过长，请用 from 和 to 缩小范围。")).After(time.Second)
+		fault.T("Finding these messages takes too long. Narrow the list by from and until.", "查找耗时过长，请用 from 和 until 缩小范围。")).After(time.Second)
 )
 
 // Waker is notified when an event is due, so that the relay need not wait for its poll.
@@ -90,7 +90,7 @@ type Message struct {
 	Error     string `json:"error,omitempty" doc:"The last refusal; in a list, its beginning"`
 	CreatedAt string `json:"created_at" format:"date-time" doc:"When it was committed"`
 	SentAt    string `json:"sent_at,omitempty" format:"date-time" doc:"When NATS acknowledged it"`
-	NextTry   string `json:"next_try,omitempty" format:"date-time" doc:"When an event that was refused is tried again"`
+	NextTry   string `json:"next_try_at,omitempty" format:"date-time" doc:"When an event that was refused is tried again"`
 	FailedAt  string `json:"failed_at,omitempty" format:"date-time"`
 }
 
@@ -105,7 +105,7 @@ type listInput struct {
 	Status  string    `query:"status" enum:"pending,sent,failed" default:"failed" doc:"Only in this state"`
 	Subject string    `query:"subject" maxLength:"256" doc:"Only of this subject" example:"events.example"`
 	From    time.Time `query:"from" doc:"Events committed at this time or later" example:"2026-11-11T20:00:00+08:00"`
-	To      time.Time `query:"to" doc:"Events committed before this time" example:"2026-11-11T21:00:00+08:00"`
+	To      time.Time `query:"until" doc:"Events committed before this time" example:"2026-11-11T21:00:00+08:00"`
 	httpx.ChangesInput
 }
 

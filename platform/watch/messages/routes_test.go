@@ -104,16 +104,16 @@ func TestListsOfMessages(t *testing.T) {
 	s.refused(false, all[4])
 	s.refused(true, all[6:]...)
 	for query, want := range map[string][]string{
-		"status=sent":                         {"events.s3", "events.s1", "events.s2"},
-		"status=pending":                      {"events.p3", "events.p2", "events.p1"},
-		"status=failed":                       {"events.f3", "events.f2", "events.f1"},
-		"":                                    {"events.f3", "events.f2", "events.f1"},
-		"status=sent&subject=events.s1":       {"events.s1"},
-		"status=pending&subject=events.p2":    {"events.p2"},
-		"subject=events.s1":                   nil,
-		"status=sent&to=2020-01-01T00:00:00Z": nil,
-		"status=pending&from=2020-01-01T00:00:00Z":                      {"events.p3", "events.p2", "events.p1"},
-		"status=sent&from=2020-01-01T00:00:00Z&to=9998-01-01T00:00:00Z": {"events.s3", "events.s1", "events.s2"},
+		"status=sent":                            {"events.s3", "events.s1", "events.s2"},
+		"status=pending":                         {"events.p3", "events.p2", "events.p1"},
+		"status=failed":                          {"events.f3", "events.f2", "events.f1"},
+		"":                                       {"events.f3", "events.f2", "events.f1"},
+		"status=sent&subject=events.s1":          {"events.s1"},
+		"status=pending&subject=events.p2":       {"events.p2"},
+		"subject=events.s1":                      nil,
+		"status=sent&until=2020-01-01T00:00:00Z": nil,
+		"status=pending&from=2020-01-01T00:00:00Z":                         {"events.p3", "events.p2", "events.p1"},
+		"status=sent&from=2020-01-01T00:00:00Z&until=9998-01-01T00:00:00Z": {"events.s3", "events.s1", "events.s2"},
 	} {
 		require.Equal(t, query, s.pages(query, "subject"), want)
 	}
@@ -122,7 +122,7 @@ func TestListsOfMessages(t *testing.T) {
 	if row["attempts"] != 3.0 || row["bytes"] != 3.0 || row["failed_at"] == nil || row["payload"] != nil || len(row["error"].(string)) > 310 {
 		t.Errorf("row %v", row)
 	}
-	for _, query := range []string{"?cursor=x", "?cursor=2026-01-01.x", "?status=lost", "?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z"} {
+	for _, query := range []string{"?cursor=x", "?cursor=2026-01-01.x", "?status=lost", "?from=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z"} {
 		status, doc := s.call(auth.Viewer, http.MethodGet, path+query, "")
 		require.Equal(t, fmt.Sprintf("%s: %v", query, doc), status, http.StatusUnprocessableEntity)
 	}

@@ -55,10 +55,10 @@ type Line struct {
 	Subject string `json:"subject,omitempty" example:"item 12"`
 	Title   string `json:"title" example:"Shoppers can pay"`
 	TitleZH string `json:"title_zh" example:"支付渠道可用"`
-	Found   string `json:"found,omitempty" doc:"What was seen, with figures"`
-	FoundZH string `json:"found_zh,omitempty" doc:"The same in Chinese"`
-	Next    string `json:"next,omitempty" doc:"What to do; left out when the level is ok"`
-	NextZH  string `json:"next_zh,omitempty" doc:"The same in Chinese"`
+	Found   string `json:"found,omitempty" doc:"What was seen, with figures" example:"3 of 3 payment methods answer."`
+	FoundZH string `json:"found_zh,omitempty" doc:"The same in Chinese" example:"3 个支付方式均可用。"`
+	Next    string `json:"next,omitempty" doc:"What to do; left out when the level is ok" example:"Enter another payment method."`
+	NextZH  string `json:"next_zh,omitempty" doc:"The same in Chinese" example:"请添加其他支付方式。"`
 }
 
 // patience is how long one check may take. A part that answers more slowly is not

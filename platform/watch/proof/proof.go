@@ -15,8 +15,8 @@ import (
 
 // Violation is one violated invariant, with enough detail to find it again.
 type Violation struct {
-	Subject string `json:"subject"` // "item 12", "order 0190…"
-	Detail  string `json:"detail"`  // one sentence with the numbers
+	Subject string `json:"subject" example:"item 12"` // "item 12", "order 0190…"
+	Detail  string `json:"detail"`                    // one sentence with the numbers
 }
 
 // Check proves one invariant over all stored data.

@@ -12,7 +12,7 @@ import (
 // Outcome is one check's result.
 type Outcome struct {
 	ID         string        `json:"id"`
-	Name       string        `json:"name"`
+	Name       string        `json:"name" example:"never-oversold"`
 	Violations []Violation   `json:"violations"`
 	Error      string        `json:"error,omitempty"` // the check could not run
 	Took       time.Duration `json:"took_ns"`

@@ -78,7 +78,7 @@ var (
 		{Name: "status", Label: kit.Text{"Status (default: failed)", "状态（默认为失败）"}, Kind: kit.Choice, Options: []string{"failed", "pending", "sent"}},
 		{Name: "subject", Label: kit.Text{"Subject", "主题"}, Max: 256},
 		{Name: "from", Label: kit.Text{"From", "时间起"}, Kind: kit.Moment},
-		{Name: "to", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
+		{Name: "until", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
 	}
 	letterFilters = []kit.Field{{Name: "consumer", Label: kit.Text{"Consumer", "消费者"}, Max: 128}}
 )

@@ -89,11 +89,7 @@ func openRefusal(ctx context.Context, rig *Rig) (baseline, ours Side, err error)
 // openPaths compares POST items/{id}/rush-path, each by a different shopper with
 // their own token, with an answer that checks nothing, not even the token.
 func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
-	s, err := rig.Server(ctx)
-	if err != nil {
-		return baseline, ours, err
-	}
-	item, err := s.Endless(ctx)
+	s, item, err := rig.endless(ctx)
 	if err != nil {
 		return baseline, ours, err
 	}
@@ -134,11 +130,7 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 // (synced always), answered 202, and its order committed in Postgres, which ends
 // the round: the last order of each connection has been read over HTTP.
 func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
-	s, err := rig.Server(ctx)
-	if err != nil {
-		return baseline, ours, err
-	}
-	item, err := s.Endless(ctx)
+	s, item, err := rig.endless(ctx)
 	if err != nil {
 		return baseline, ours, err
 	}
@@ -148,8 +140,13 @@ func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 	}
 	url, err := startBare(ctx, s, first.RushTarget(0), "", nil, http.StatusAccepted)
 	baseline = repeating(url, "queued", func(context.Context) (*loadgen.Crowd, error) { return first, nil })
+	return baseline, s.whole(item), err
+}
+
+// whole is a side that sells units of an item to new shoppers, until each order can be read.
+func (s *Server) whole(item int64) Side {
 	var crowd *loadgen.Crowd
-	return baseline, Side{
+	return Side{
 		Prepare: func(ctx context.Context, n int) (err error) {
 			crowd, err = s.crowd(ctx, item, n, manyConns)
 			return err
@@ -172,7 +169,7 @@ func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 			}
 			return allWritten(ctx, crowd, some)
 		},
-	}, err
+	}
 }
 
 // fireAll fires a crowd until each of its n attempts is granted. hot counts the

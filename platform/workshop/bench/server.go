@@ -34,7 +34,7 @@ func (r *Rig) Server(ctx context.Context) (*Server, error) {
 		return r.server, nil
 	}
 	child, err := r.spawn(ctx, nameServer, "serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn", "--end-with-input",
-		"--sandbox-bank", "--database-url="+r.stores.DatabaseURL, "--redis-url="+r.stores.RedisURL,
+		"--sandbox-bank", "--webhook-private", "--database-url="+r.stores.DatabaseURL, "--redis-url="+r.stores.RedisURL,
 		"--nats-dir="+filepath.Join(r.stores.Folder, "nats"), "--signing-key="+r.key)
 	if err != nil {
 		return nil, err
@@ -60,6 +60,14 @@ func (s *Server) Endless(ctx context.Context) (item int64, err error) {
 		s.endless, err = s.Sale(ctx, endlessStock)
 	}
 	return s.endless, err
+}
+
+// endless returns the rig's server and its item that does not sell out.
+func (r *Rig) endless(ctx context.Context) (s *Server, item int64, err error) {
+	if s, err = r.Server(ctx); err == nil {
+		item, err = s.Endless(ctx)
+	}
+	return s, item, err
 }
 
 // Sale plans an item of that many units and waits until it is on sale.

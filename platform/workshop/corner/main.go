@@ -138,7 +138,7 @@ func (c *corner) routes() http.Handler {
 		_ = json.NewEncoder(w).Encode(c.books)
 	})
 	mux.HandleFunc("POST /ship/{no}", c.clerk(http.MethodPut, "/shipment", `{"carrier":"Corner Express","tracking_no":"C-1"}`))
-	mux.HandleFunc("POST /refund/{no}", c.clerk(http.MethodPost, "/refunds", `{"note":"the parcel is lost"}`))
+	mux.HandleFunc("POST /refund/{no}", c.clerk(http.MethodPost, "/refunds", `{"reason":"the parcel is lost"}`))
 	return mux
 }
 

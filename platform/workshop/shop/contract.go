@@ -144,6 +144,14 @@ func (d *Document) check(test string, req *http.Request, resp *http.Response, bo
 	if resp.StatusCode >= http.StatusBadRequest && strings.HasPrefix(found.RoutePattern(), "/api/v1/admin/") && !bytes.Contains(body, []byte(`"next":"`)) {
 		return fmt.Errorf("the refusal of an operator does not say what to do instead")
 	}
+	for _, field := range []string{"Idempotency-Replayed", "Retry-After"} {
+		if resp.Header.Get(field) != "" && d.At(append(route, "headers", field)...) == nil {
+			return fmt.Errorf("its header %s is not documented", field)
+		}
+	}
+	if limit := resp.Header.Get("RateLimit"); limit != "" && (resp.StatusCode < 300 || resp.StatusCode == http.StatusTooManyRequests) && d.At(append(route, "headers", "RateLimit")...) == nil {
+		return fmt.Errorf("its header RateLimit, %s, is not documented", limit)
+	}
 	if resp.StatusCode < http.StatusBadRequest {
 		d.note(test, method+" "+found.RoutePattern())
 	}

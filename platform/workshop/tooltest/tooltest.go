@@ -26,6 +26,22 @@ func Pinned(t testing.TB) string {
 	return filepath.Join(root, ".tools", "browser", "bin", "chromium")
 }
 
+// Command finds a command of every desktop that small systems lack.
+func Command(t testing.TB, name string) string {
+	t.Helper()
+	return find(t, name)
+}
+
+// Node finds node and the folder of the packages that make TypeScript clients, which .ci/setup has fetched.
+func Node(t testing.TB) (node, packages string) {
+	t.Helper()
+	root, err := Root()
+	require.NoError(t, err)
+	packages = filepath.Join(root, ".tools", "clients", "node_modules")
+	find(t, filepath.Join(packages, ".bin", "openapi-typescript"))
+	return find(t, "node"), packages
+}
+
 // Root is the nearest folder above with a go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()

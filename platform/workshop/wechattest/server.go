@@ -16,10 +16,12 @@ import (
 	"stampede/platform/workshop/require"
 )
 
-// Server is a fake with one app. Safe for concurrent use.
+// Server is a fake with an official account and a mini program of one owner. Safe for
+// concurrent use.
 type Server struct {
-	AppID, Secret string
-	URL           string
+	AppID, MiniAppID string
+	Secret           string // of both
+	URL              string
 
 	mu    sync.Mutex
 	codes map[string]*person
@@ -35,10 +37,10 @@ type person struct {
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{AppID: "wx0123456789abcdef", Secret: rand.Text(), codes: map[string]*person{}}
+	s := &Server{AppID: "wx0123456789abcdef", MiniAppID: "wxfedcba9876543210", Secret: rand.Text(), codes: map[string]*person{}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /sns/oauth2/access_token", func(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, "code") })
-	mux.HandleFunc("GET /sns/jscode2session", func(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, "js_code") })
+	mux.HandleFunc("GET /sns/oauth2/access_token", func(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, s.AppID, "code") })
+	mux.HandleFunc("GET /sns/jscode2session", func(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, s.MiniAppID, "js_code") })
 	mux.HandleFunc("GET /connect/oauth2/authorize", s.authorize)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
@@ -106,7 +108,7 @@ const (
 )
 
 // exchange always answers with status 200, as WeChat does.
-func (s *Server) exchange(w http.ResponseWriter, r *http.Request, param string) {
+func (s *Server) exchange(w http.ResponseWriter, r *http.Request, app, param string) {
 	s.calls.Add(1)
 	q := r.URL.Query()
 	fail := func(code int, msg string) {
@@ -125,7 +127,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, param string) 
 	defer s.mu.Unlock()
 	p := s.codes[q.Get(param)]
 	switch {
-	case q.Get("appid") != s.AppID:
+	case q.Get("appid") != app:
 		fail(badAppID, "invalid appid")
 	case q.Get("secret") != s.Secret:
 		fail(badSecret, "invalid appsecret")

@@ -2,7 +2,7 @@
 import { ask, el } from "./dom.js";
 import { call, changes, login, logout, problem } from "./api.js";
 import { codeFields, field, newPassword, tries } from "./code.js";
-import { askLogin, canLink, goToWeChat, openLogin, sendsCodes } from "./login.js";
+import { askLogin, back, canLink, elsewhere, goToWeChat, leave, openLogin, sendsCodes } from "./login.js";
 import { skeleton } from "./poll.js";
 import { explain, language, t } from "./words.js";
 
@@ -12,13 +12,15 @@ let leaving = false; // the account was deleted here
 export async function show(main) {
   const box = el("div", { className: "narrow" }, skeleton(320));
   main.append(box);
+  const { erased, said } = (await back) ?? {};
+  if (erased) return box.replaceChildren(gone());
   const draw = async () => {
     if (leaving) return undefined;
     if (!login()) return location.assign("/");
     try {
       const [me, { data }] = await Promise.all([call("GET", "me"), call("GET", "me/logins")]);
-      return box.replaceChildren(about(me), ...(me.phone || !sendsCodes ? [] : [phone(draw)]), devices(data, draw),
-        ...(me.has_password ? [password()] : me.phone && sendsCodes ? [firstPassword()] : []), ...(sendsCodes ? [erasure(me, box)] : []));
+      return box.replaceChildren(about(me), ...(me.phone || !sendsCodes || elsewhere ? [] : [phone(draw)]), devices(data, draw),
+        ...(elsewhere ? [] : me.has_password ? [password()] : me.phone && sendsCodes ? [firstPassword()] : []), ...(sendsCodes || elsewhere ? [erasure(me, box, said)] : []));
     } catch (e) {
       return box.replaceChildren(problem(explain(e)));
     }
@@ -83,8 +85,14 @@ const password = () => card(t("changePassword"), "password", (said) => {
 const firstPassword = () => card(t("password"), "password", () => [el("p", { className: "dim" }, t("noPassword")),
   el("div", { className: "row end" }, el("button", { className: "second", onclick: () => openLogin("reset", "resetPassword") }, t("resetPassword")))]);
 
-const erasure = (me, box) => card(t("erase"), "erase", (said) => [el("p", { className: "dim" }, t("erase_card")), el("div", { className: "row end" }, el("button", { className: "second", onclick: (e) => tries(said, e.target, async () => {
+const gone = () => el("section", { className: "card nothing", id: "erased" }, el("p", { attrs: { role: "status" } }, t("erased")), el("p", {}, el("a", { href: "/" }, t("toShop"))));
+
+const erasure = (me, box, failed) => card(t("erase"), "erase", (said) => [el("p", { className: "dim" }, t("erase_card")), ...(failed ? [problem(failed)] : []), el("div", { className: "row end" }, el("button", { className: "second", onclick: (e) => tries(said, e.target, async () => {
   const wrong = el("div", { attrs: { "aria-live": "polite" } }), go = el("button", {}, t("erase"));
+  if (elsewhere) {
+    go.onclick = () => leave("erase");
+    return void await ask(t("erase"), el("p", {}, t("erase_elsewhere")), el("div", { className: "row end" }, go)).answered;
+  }
   // The account's own phone is shown masked, so its owner writes it.
   const form = el("form", {}, ...(me.phone ? codeFields("erase", wrong, call) : []), wrong, el("div", { className: "row end" }, go));
   if (form.phone) form.phone.autofocus = true;
@@ -96,7 +104,7 @@ const erasure = (me, box) => card(t("erase"), "erase", (said) => [el("p", { clas
       leaving = true;
       dialog.close("erased");
       await logout();
-      box.replaceChildren(el("section", { className: "card nothing", id: "erased" }, el("p", { attrs: { role: "status" } }, t("erased")), el("p", {}, el("a", { href: "/" }, t("toShop")))));
+      box.replaceChildren(gone());
     });
   };
   await answered;

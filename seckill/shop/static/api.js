@@ -1,7 +1,9 @@
 // Requests to the API, and the tokens that they carry: those of a login, which all
 // tabs of the browser share, or those of a guest, who is one shopper in all tabs too,
 // where the page allows guests.
+import { serverNow } from "./clock.js";
 import { el } from "./dom.js";
+import { t } from "./words.js";
 
 // at is where something of the server is that this module came from, for pages of other
 // sites too.
@@ -35,9 +37,11 @@ const patience = 10_000;
 // unanswered tells errors of requests whose outcome is unknown: no answer came.
 export const unanswered = (e) => e instanceof TypeError || e.name === "TimeoutError";
 
+const ended = "login-ended"; // of a page that has no token now, and may have one later
+
 // passing tells errors after which the same request makes sense again: nothing was
 // decided, or nothing is known.
-export const passing = (e) => unanswered(e) || e.status >= 500 || e.status === 425 || (e.status === 429 && e.code !== "cooling-down");
+export const passing = (e) => unanswered(e) || e.code === ended || e.status >= 500 || e.status === 425 || (e.status === 429 && e.code !== "cooling-down");
 
 // send makes a plain request. An answer that is not JSON comes from a proxy.
 export async function send(method, path, { body, token, proof, headers = {} } = {}) {
@@ -52,15 +56,15 @@ export async function send(method, path, { body, token, proof, headers = {} } = 
 
 // call sends as the page's user and refreshes an expired token once.
 export async function call(method, path, options = {}) {
-  const token = await bearer();
+  const token = await acting();
   try {
     return await send(method, path, { ...options, token });
   } catch (e) {
     if (e.code !== "bad-token" || !token) throw e;
-    if (source) await askPage(true);
+    if (source) expire(token);
     else if (login()?.access === token) await refresh(login().refresh);
     else localStorage.removeItem(guestKey);
-    const renewed = await bearer();
+    const renewed = await acting();
     if (!renewed) throw e;
     return send(method, path, { ...options, token: renewed });
   }
@@ -94,7 +98,7 @@ function forget() {
   tell();
 }
 
-let source, given; // of a page that has its own logins: where tokens come from, and {token, user, until}
+let source, given; // of a page that has its own logins: where tokens come from, and {token, user, until}; one that ended is missing
 
 // actFor makes the page act for the user of an access token, or of what a function
 // returns: it is called again, with {renew: true}, when its token expires. A page that
@@ -106,9 +110,38 @@ export async function actFor(from) {
   tell();
 }
 
+// askPage asks for a token. While the page has no other one than that which ends, the
+// shopper stays the same, so that what was begun goes on when it has.
 async function askPage(renew = false) {
-  const asked = source, token = await asked({ renew });
-  if (asked === source) given = token ? read(token) : undefined;
+  const asked = source;
+  let next;
+  try {
+    const token = await asked({ renew });
+    if (token && token !== given?.token) next = read(token);
+  } catch (e) {
+    if (!renew || unanswered(e)) throw e;
+  }
+  if (asked !== source) return;
+  const was = given;
+  given = next ?? (was?.until > serverNow() ? was : was && { user: was.user, until: 0 });
+  if (renew && given?.user !== was?.user) tell();
+}
+
+// askAgain asks the page for a token that it did not have, and returns whether it has one.
+export async function askAgain() {
+  if (source) await askPage(true).catch(() => {});
+  return mayAct();
+}
+
+const expire = (token) => { if (given?.token === token) given.until = 0; };
+
+// lost says that the page's token has ended and there is no other one yet.
+export const lost = () => Boolean(source && given && !given.token);
+
+async function acting() {
+  const token = await bearer();
+  if (lost()) throw Object.assign(new Error(t("loginEnded")), { code: ended });
+  return token;
 }
 
 // read returns what an access token says; only the server checks it.
@@ -124,7 +157,7 @@ function read(token) {
 let guests; // where a guest's token comes from, if the page allows guests
 let welcoming; // the request for one
 export const allowGuests = (address) => { guests = address; };
-export const mayAct = () => Boolean(source ? given : login() || guests);
+export const mayAct = () => Boolean(source ? given?.token : login() || guests);
 const guest = () => JSON.parse(localStorage.getItem(guestKey)); // {token, user_id}; else null
 // who is the id of the user that the page acts for; undefined without
 // a login, and for a guest until the first request that needs a token.
@@ -137,7 +170,7 @@ const early = 20_000;
 // bearer is the token to act with; undefined without a login or guest.
 export async function bearer() {
   if (source) {
-    if (given?.until - Date.now() < early) await askPage(true);
+    if (given?.until - serverNow() < early) await askPage(true).catch((e) => { if (given.until <= serverNow()) throw e; });
     return given?.token;
   }
   const now = login();
@@ -182,12 +215,15 @@ function refresh(used) {
 
 export const inWeChat = /MicroMessenger/.test(navigator.userAgent);
 
+// unguessable is 128 random bits as text.
+export const unguessable = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+
 // device is this browser as the user knows it: the phone that confirms a login
 // shows the name.
 export function device() {
   let id = localStorage.getItem(deviceKey);
   if (!id) {
-    id = Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+    id = unguessable();
     localStorage.setItem(deviceKey, id);
   }
   const agent = navigator.userAgent;

@@ -3,21 +3,22 @@
 //   <script type="module" src="//sale.shop.example/static/buy.js"></script>
 //   <stampede-buy item="42" order-href="/orders/{order_no}"></stampede-buy>
 //
-// Attributes: item; compact leaves out the picture and the text about the item; scheme=auto
-// is dark where the shopper's screen is, for pages that are too; order-href and
-// browse-href are where the shopper sees the order and other items.
+// Attributes: item; compact leaves out the picture and the text about the item; scheme is
+// light, dark, or auto: dark where the shopper's screen is, for pages that are too;
+// order-href and browse-href are where the shopper sees the order and other items.
 //
 // Property token: an access token, or a function that returns one, or a promise of one;
 // it is called again, with {renew: true}, when the token expires. The page has one
-// shopper, so one element's token is that of all. Without one the press of a button
-// fires "login"; set the token then.
+// shopper, so one element's token is that of all. Without one the press of a button asks
+// it again and then fires "login"; set the token then. What the shopper has begun waits
+// for it.
 //
 // Events, which bubble and have a detail: granted {order_no}, refused {code, title} or
 // the order, paid with the order, login. After a reload they come again.
 //
-// Colours: --stampede-accent, --stampede-text, --stampede-dim, --stampede-line and
+// Colours: --stampede-accent, which is the shop's otherwise, --stampede-text, --stampede-dim, --stampede-line and
 // --stampede-card; the font is that of the page.
-import { actFor, changes, mayAct } from "./api.js";
+import { actFor, askAgain, changes, mayAct } from "./api.js";
 import { dialogsIn, el } from "./dom.js";
 import { followItem } from "./poll.js";
 import { SaleCard } from "./sale.js";
@@ -25,9 +26,9 @@ import css from "./buy.css"; // made of style.css
 
 // The pages' style, within the element. What the page around it sets of the host wins.
 const style = new CSSStyleSheet();
-style.replaceSync(`${css.replace(/(@media ?\(prefers-color-scheme: ?dark\) ?{):root/, "$1:host([scheme=auto])").replaceAll(":root", ":host").replace(/(^|})body{[^}]*}/, "$1")}
-:host{display:block;font-size:15px;line-height:1.5;color:var(--ink)}:host([hidden]){display:none}:host(:not([scheme=auto])){color-scheme:light}
-:host([compact]) :is(.picture,.about){display:none}
+style.replaceSync(`${css.replace(/(@media ?\(prefers-color-scheme: ?dark\) ?{):root ?({[^}]*})}/, "$1:host([scheme=auto])$2}:host([scheme=dark])$2").replaceAll(":root", ":host").replace(/(^|})body{[^}]*}/, "$1")}
+:host{display:block;font-size:15px;line-height:1.5;color:var(--ink)}:host([hidden]){display:none}:host(:not([scheme=auto])){color-scheme:light}:host([scheme=dark]){color-scheme:dark}
+:host([compact]) sale-card>:is(.picture,.about){display:none}
 :host{--hot:var(--stampede-accent,#cf2a20);--deep:color-mix(in srgb,var(--hot) 75%,#000)}
 .card,dialog,.toast{--price:var(--stampede-accent,inherit);--ink:var(--stampede-text,inherit);--dim:var(--stampede-dim,inherit);--line:var(--stampede-line,inherit);--card:var(--stampede-card,inherit)}`);
 
@@ -68,7 +69,8 @@ class StampedeBuy extends HTMLElement {
   }
 
   // #login asks the page to log the shopper in, and waits for the token.
-  #login() {
+  async #login() {
+    if (await askAgain()) return true;
     const logged = new Promise((done) => { changes.addEventListener("login", () => done(mayAct()), { once: true }); });
     this.#fire("login");
     return logged;

@@ -2,7 +2,7 @@
 import { el, written } from "./dom.js";
 import { send } from "./api.js";
 import { serverNow } from "./clock.js";
-import { ways } from "./login.js";
+import { back, ways } from "./login.js";
 import { followItem, skeleton } from "./poll.js";
 import { SaleCard } from "./sale.js";
 import { language, t } from "./words.js";
@@ -21,6 +21,7 @@ export function show(main, query) {
     if (!card.isConnected) {
       waits.replaceWith(card);
       card.append(fold(detail, item));
+      back.then((came) => came?.pressed && card.goOn(came.pressed));
       if (!served) document.title = item.title;
       if (item.reservation_opens_at && Date.parse(item.opens_at) > serverNow()) detail().then(({ reserved }) => card.reservedBy(reserved), () => {});
     }

@@ -1,14 +1,18 @@
 // Logging in: by SMS code, password, or with a phone that scans a QR code.
 import { codeFields, digits, field, newPassword, phoneField, tries } from "./code.js";
 import { el } from "./dom.js";
-import { call, changes, device, inWeChat, keep, login, logout, send } from "./api.js";
-import { t } from "./words.js";
+import { call, changes, device, inWeChat, keep, login, logout, problem, send, unguessable } from "./api.js";
+import { explain, t } from "./words.js";
 import { withProof } from "./door.js";
+
+// elsewhere is where shoppers log in whose accounts the shop's own system has; undefined
+// where they are here.
+export const elsewhere = document.body.dataset.loginUrl;
 
 // offered tells whether the shop has a page for a login by WeChat, which exists inside
 // WeChat only. The answer is there before a shopper opens the form.
 let offered = false;
-if (inWeChat) send("POST", "auth/wechat/state").then(({ url }) => { offered = Boolean(url); }, () => {});
+if (inWeChat) (elsewhere ? call : send)("POST", "auth/wechat/state").then(({ url }) => { offered = Boolean(url); }, () => {});
 export const canLink = () => offered;
 
 // sendsCodes tells whether the shop has a gateway that sends them.
@@ -36,12 +40,35 @@ export class LoginForm extends HTMLElement {
   }
 
   #show(way) {
+    if (elsewhere) return second ? this.#second() : this.#away();
     const ways = [...(offered ? ["wechat"] : []), ...(sendsCodes ? ["sms"] : []), "password", ...(this.hasAttribute("scan") ? ["qr"] : [])];
     const tabs = el("div", { className: "tabs" }, ...ways.map((w) =>
       el("button", { type: "button", onclick: () => this.#show(w), attrs: { "aria-pressed": w === way } }, t(`way_${w}`))));
     this.replaceChildren(tabs, way === "qr" ? el("qr-login") : way === "wechat" ? this.#weChat() : this.#form(way));
     if (way === "qr") import("./qr.js"); // defines the element
     this.querySelector("form input")?.focus(); // autofocus is for a dialog's opening only
+  }
+
+  #away() {
+    const go = el("button", { id: "elsewhere", autofocus: true, onclick: () => leave() }, t("login"));
+    this.replaceChildren(...(refused ? [problem(refused)] : []), el("p", { className: "dim" }, t("elsewhere")), el("div", { className: "row end" }, go));
+  }
+
+  // #second asks for the second factor that an account here has.
+  #second() {
+    const said = el("div", { attrs: { "aria-live": "polite" } }), go = el("button", {}, t("login"));
+    const form = el("form", {}, digits("totp", "totp"), said, el("div", { className: "row end" }, go));
+    form.totp.autofocus = true;
+    form.onsubmit = (e) => {
+      e.preventDefault();
+      tries(said, go, () => second(form.totp.value), (e) => {
+        if (e.code !== "bad-external-token") return; // the token has expired meanwhile
+        second = undefined;
+        refused = explain(e);
+        this.#away();
+      });
+    };
+    this.replaceChildren(el("p", { className: "dim" }, t("totpHint")), form);
   }
 
   #weChat() {
@@ -87,16 +114,79 @@ const agreement = () => {
   return links.length > 0 ? [el("p", { className: "dim small" }, t("agreement"), ...links)] : [];
 };
 
-// askLogin opens the dialog and returns whether the shopper is logged in afterwards.
-export const askLogin = () => Boolean(login()) || openLogin("", "login");
+const leaving = "stampede-login-state";
+let pressed; // what the shopper pressed before being sent to log in; see SaleCard
+let second; // sends the token again with the code of the second factor; undefined while none is asked for
+let refused = ""; // why the shopper came back from the shop's own login without one here
+// stays is set for a shopper who has just logged out, or come back without a login: an
+// own login that remembers its users would at once log them in again.
+let stays = false;
+changes.addEventListener("login", () => { stays = !login(); });
+
+// leave sends the shopper to the shop's own login, and from there back to this page, to log
+// in or to prove who deletes the account. The answer is for a page that the browser's back
+// button shows again.
+export function leave(does = "login") {
+  const state = unguessable(), to = new URL(elsewhere);
+  sessionStorage.setItem(leaving, JSON.stringify({ state, does, pressed }));
+  to.searchParams.set("return", location.href.split("#")[0]);
+  to.searchParams.set("state", state);
+  location.assign(to);
+  return new Promise((answer) => { addEventListener("pageshow", (e) => e.persisted && answer(Boolean(login()))); });
+}
+
+// comeBack takes the token from the address, where neither the history nor a bookmark may
+// keep it, and does what it is for. Only the tab that left knows the state: a stranger's
+// link must not log the shopper in as somebody else. It returns {pressed} after a login,
+// {erased} when the account is deleted, and {said}, why not, when it is not.
+async function comeBack() {
+  const answer = new URLSearchParams(location.hash.slice(1)), { state, does, ...left } = JSON.parse(sessionStorage.getItem(leaving)) ?? {};
+  if (!elsewhere || !answer.has("state")) return undefined;
+  pressed = left.pressed;
+  history.replaceState(history.state, "", location.pathname + location.search);
+  sessionStorage.removeItem(leaving);
+  try {
+    if (answer.get("state") !== state) throw new Error(t("loginForeign"));
+    if (!answer.get("id_token")) throw new Error(t("loginDeclined"));
+    const token = answer.get("id_token");
+    const exchange = async (totp) => keep(await send("POST", "auth/exchange", { body: { token, device: device(), totp } }));
+    if (does === "login") {
+      await exchange().catch((e) => {
+        if (e.code !== "totp-required") throw e;
+        [second, stays] = [exchange, true];
+        return openLogin("", "login");
+      });
+      return login() && { pressed };
+    }
+    await call("DELETE", "me", { body: { token } });
+    await logout();
+    return { erased: true };
+  } catch (e) {
+    if (login()) return { said: does === "erase" && explain(e) };
+    stays = true;
+    refused = explain(e);
+    openLogin("", "login");
+    return undefined;
+  }
+}
+
+// askLogin asks for a login where there is none, and returns whether there is one
+// afterwards; what is what the shopper pressed.
+export async function askLogin(what) {
+  await back;
+  pressed = what;
+  return Boolean(login()) || (elsewhere && !stays ? leave() : openLogin("", "login"));
+}
 
 // ways are where a card leads on this server's pages; see SaleCard.
 export const ways = {
   login: askLogin, see: (no) => location.assign(`/?order=${no}`), browse: () => location.assign("/?sessions"), pay: (url) => location.assign(url),
 };
 
+let open; // what the dialog that is open will answer
 // openLogin opens the dialog with a way in front, also for a shopper who is logged in.
 export function openLogin(way, title) {
+  if (open) return open;
   const form = new LoginForm();
   form.setAttribute("scan", "");
   form.setAttribute("way", way);
@@ -106,13 +196,14 @@ export function openLogin(way, title) {
   const done = () => login() && dialog.close();
   changes.addEventListener("login", done);
   dialog.showModal();
-  return new Promise((answer) => {
+  return (open = new Promise((answer) => {
     dialog.onclose = () => {
+      open = second = undefined;
       changes.removeEventListener("login", done);
       dialog.remove();
       answer(Boolean(login()));
     };
-  });
+  }));
 }
 
 // login-box is who is logged in, in the page's head.
@@ -130,6 +221,8 @@ customElements.define("login-box", class extends HTMLElement {
     const whose = [el("span", { className: "dim" }, tel || `#${now?.user}`), el("b", {}, t("mine"))];
     this.replaceChildren(...(now
       ? [el("a", { href: "/?account", attrs: { "aria-label": t("account") } }, ...whose), el("button", { className: "second small", onclick: logout }, t("logout"))]
-      : [el("button", { className: "second small", onclick: askLogin }, t("login"))]));
+      : [el("button", { className: "second small", onclick: () => askLogin() }, t("login"))]));
   }
 });
+
+export const back = comeBack();

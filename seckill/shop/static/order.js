@@ -123,7 +123,7 @@ function write(again, key, field, asks, path) {
 // actions are what a shopper can still do about an order.
 function actions(whole, again) {
   const { order, dispute } = whole, path = `orders/${order.order_no}`, buttons = el("div", { className: "row end" });
-  if (order.status === "paid" && !refundWaits(whole.payment)) buttons.append(write(again, "refund", "note", false, `${path}/refunds`));
+  if (order.status === "paid" && !refundWaits(whole.payment)) buttons.append(write(again, "refund", "reason", false, `${path}/refunds`));
   if (["paid", "completed"].includes(order.status) && (!dispute || dispute.status === "closed")) buttons.append(write(again, "dispute", "reason", true, `${path}/disputes`));
   if (final.includes(order.status) && order.item_id) buttons.append(el("a", { className: "button", id: "again", href: `/?item=${order.item_id}` }, t("buyItem")));
   return [buttons];

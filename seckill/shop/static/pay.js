@@ -16,9 +16,9 @@ const only = {
 let known; // the shop's ways: they change only when the server restarts
 
 // methods are the ways to pay an order that fit the device, the currency and the time left.
-async function methods({ amount, pay_deadline }) {
+async function methods({ amount, pay_until }) {
   known ??= (await send("GET", "payment-methods")).methods;
-  const left = (Date.parse(pay_deadline) - serverNow()) / 1000;
+  const left = (Date.parse(pay_until) - serverNow()) / 1000;
   return known.filter((m) => (only[`${m.provider} ${m.method}`] ?? true) && left > m.least_seconds && (m.currencies?.includes(amount.currency) ?? true));
 }
 
@@ -66,7 +66,7 @@ export async function checkOut({ order, checkout, details = {}, spec }, opened, 
     ...(pays.length > 1 ? [el("fieldset", { className: "pays" }, el("legend", {}, t("paidBy")), ...pays)] : []), rows, said, el("div", { className: "row end" }, go));
   const draw = () => {
     const way = asked?.show(), goods = lines.goods.amount;
-    const freight = !asked ? lines.freight.amount : way !== "delivery" || (checkout.free_from && goods >= checkout.free_from) ? 0 : checkout.freight ?? 0;
+    const freight = !asked ? lines.freight.amount : way !== "delivery" || goods >= checkout.free_from?.amount ? 0 : checkout.freight?.amount ?? 0;
     const off = coupons.length > 0 ? coupons.find((c) => c.coupon_no === coupon.value)?.discount.amount ?? 0 : lines.discount.amount;
     const said = (amount) => money({ amount, currency }), total = said(Math.max(0, goods + freight - off));
     const all = [

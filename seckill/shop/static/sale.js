@@ -2,7 +2,8 @@
 // has its place from the beginning, filled or not, so that nothing moves when the state
 // changes.
 import { ask, copyButton, el, picture, short } from "./dom.js";
-import { changes, mayAct } from "./api.js";
+import { changes, lost, mayAct, who } from "./api.js";
+import { recall } from "./attempt.js";
 import { Buyer } from "./buyer.js";
 import { ready, serverNow } from "./clock.js";
 import { clockOf, hint, nextStep, parts } from "./step.js";
@@ -16,15 +17,15 @@ const set = (node, text) => { if (node.textContent !== text) node.textContent = 
 const shows = (node, on) => { node.style.visibility = on ? "" : "hidden"; };
 
 // deliveryOf is how an item reaches the shopper and what that costs.
-function deliveryOf({ delivery: { ways, freight, free_from } = { ways: [] }, sale_price: { currency } }) {
-  const price = (amount) => money({ amount, currency });
-  const ship = free_from ? t("shipFrom", { freight: price(freight), from: price(free_from) }) : freight ? t("ship", { freight: price(freight) }) : t("noFreight");
+function deliveryOf({ delivery: { ways, freight, free_from: from } = { ways: [] } }) {
+  const ship = from ? t("shipFrom", { freight: money(freight), from: money(from) }) : freight ? t("ship", { freight: money(freight) }) : t("noFreight");
   return [ways.includes("delivery") && ship, ways.includes("pickup") && t("way_pickup")];
 }
 
 // A card leads elsewhere by the ways of the page around it:
 //
-//   login()          asks for a login, and returns whether there is one then
+//   login(what)      asks for a login, and returns whether there is one then. A page that has to
+//                    leave for it gives what was pressed to goOn() of its next card: {item, does, quantity}
 //   see(no)          shows an order; browse() shows other items. Without them the button is grey.
 //   pay(url)         opens a provider's page
 //   target           of a link to such a page; may be missing
@@ -142,12 +143,27 @@ export class SaleCard extends HTMLElement {
   }
 
   // #loggedIn asks for a login where one is needed; the buyer is another one afterwards.
-  async #loggedIn() { return mayAct() || this.#ways.login(); }
+  async #loggedIn(does) { return mayAct() || this.#ways.login({ item: this.#item.id, does, quantity: this.#buyer.quantity }); }
+
+  // goOn does what the shopper pressed before leaving for a login: it reserves, or arms before
+  // the opening. What buys at once waits for another press: minutes may have passed.
+  async goOn({ item, does, quantity }) {
+    await ready;
+    if (item !== this.#item.id || !mayAct()) return;
+    const step = this.#step(serverNow());
+    this.#waits = true;
+    if (this.#buyer.settled || recall(who(), item, serverNow())) return; // it was begun earlier, and is taken up
+    this.#buyer.quantity = quantity;
+    if (does === "reserve" && step.does === does) this.#buyer.reserve();
+    if (does === "arm" && step.early) this.#buyer.arm();
+    this.#tick();
+  }
 
   async #press() {
-    const { does } = nextStep(this.#item, this.#buyer, serverNow(), this.#no);
+    const { does } = this.#step(serverNow());
+    if (does === "login") return this.#ways.login();
     if (does === "browse") return this.#ways.browse();
-    if (!does || !(await this.#loggedIn())) return undefined;
+    if (!does || !(await this.#loggedIn(does))) return undefined;
     if (this.#news) document.title = this.#title;
     this.#news = undefined;
     if (does === "see") this.#ways.see(this.order.order_no);
@@ -155,7 +171,7 @@ export class SaleCard extends HTMLElement {
   }
 
   async #arm(on) {
-    if (on && !(await this.#loggedIn())) this.#tick();
+    if (on && !(await this.#loggedIn("arm"))) this.#tick();
     else if (on) this.#buyer.arm();
     else this.#buyer.disarm();
   }
@@ -172,6 +188,12 @@ export class SaleCard extends HTMLElement {
     if ((await answered) === "cancel" && this.order?.status === "pending_payment") this.#buyer.cancel();
   }
 
+  // #step is the shopper's next one: to log in again where the page has no token any more.
+  #step(now) {
+    const step = nextStep(this.#item, this.#buyer, now, this.#no);
+    return lost() ? { ...step, text: t("login"), does: "login" } : step;
+  }
+
   #tick() {
     clearTimeout(this.#timer);
     if (!this.#item || !this.isConnected) return;
@@ -185,7 +207,7 @@ export class SaleCard extends HTMLElement {
   #draw(now) {
     const item = this.#item, p = this.#parts, b = this.#buyer, { order } = b;
     const news = order || b.sending ? undefined : this.#news;
-    const clock = clockOf(item, b, now), step = nextStep(item, b, now, this.#no), time = parts(clock.left);
+    const clock = clockOf(item, b, now), step = this.#step(now), time = parts(clock.left);
     set(p.phase, t(clock.label));
     set(p.days, time.d ? `${time.d} ${t("days")} ` : "");
     for (const key of ["h", "m", "s"]) set(p[key], time[key]);
@@ -195,7 +217,7 @@ export class SaleCard extends HTMLElement {
     p.arm.checked = b.armed;
     shows(p.armed, step.early);
     shows(p.told, !b.number && !step.early && item.status === "all_held");
-    this.#drawSaid(news ?? b.said ?? { text: hint(item, b, now, mayAct()), kind: "" });
+    this.#drawSaid(lost() ? { text: t("loginEnded"), kind: "bad" } : news ?? b.said ?? { text: hint(item, b, now, mayAct()), kind: "" });
     const pays = order?.status === "pending_payment";
     set(p.of, t(b.number && order && order.status !== "queued" ? "orderNumber" : "queueNumber"));
     p.code.dataset.whole = b.number ?? "";

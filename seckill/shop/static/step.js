@@ -19,7 +19,7 @@ const has = ["paid", "completed", "refunding", "refund_failed"];
 // clockOf is what the big clock counts down to: {label, left}.
 export function clockOf(item, buyer, now) {
   const until = (at) => Date.parse(at) - now, order = buyer.order;
-  if (order?.status === "pending_payment" && order.pay_deadline) return { label: "payWithin", left: until(order.pay_deadline) };
+  if (order?.status === "pending_payment" && order.pay_until) return { label: "payWithin", left: until(order.pay_until) };
   if (item.reservation_opens_at && !buyer.reserved) {
     if (until(item.reservation_opens_at) > 0) return { label: "reserveOpensIn", left: until(item.reservation_opens_at) };
     if (until(item.reservation_closes_at) > 0) return { label: "reserveClosesIn", left: until(item.reservation_closes_at) };
@@ -33,7 +33,7 @@ export function clockOf(item, buyer, now) {
 // the opening is still to come and the attempt can be armed.
 export function nextStep(item, buyer, now, onOrderPage) {
   const until = (at) => Date.parse(at) - now, status = buyer.order?.status;
-  if (status === "pending_payment" && until(buyer.order.pay_deadline) <= 0) return { text: t("closing") };
+  if (status === "pending_payment" && until(buyer.order.pay_until) <= 0) return { text: t("closing") };
   if (status === "pending_payment") return { text: t("pay"), does: "pay" };
   if (status === "queued") return { text: t("queued") };
   if (buyer.sending) return { text: t(buyer.attempt.path ? "sending" : "notQueued") };

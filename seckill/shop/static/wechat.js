@@ -7,9 +7,10 @@ import { goToWeChat, wayBack } from "./login.js";
 import { skeleton } from "./poll.js";
 import { explain, t } from "./words.js";
 
+// Only an official account sends shoppers here. A code of a mini program, which needs no state, must not come in a link.
 const work = {
-  login: async (code, state) => keep(await withProof((proof) => send("POST", "auth/login/wechat", { proof, body: { code, state, device: device() } }))),
-  link: (code, state) => call("POST", "me/wechat", { body: { code, state, refresh_token: login()?.refresh } }),
+  login: async (code, state) => keep(await withProof((proof) => send("POST", "auth/login/wechat", { proof, body: { code, state, app: "official", device: device() } }))),
+  link: (code, state) => call("POST", "me/wechat", { body: { code, state, app: "official", refresh_token: login()?.refresh } }),
 };
 
 export async function show(main, query) {

@@ -57,8 +57,8 @@ func (q *Queries) OfOrder(ctx context.Context, arg OfOrderParams) ([]OfOrderRow,
 }
 
 const put = `-- name: Put :exec
-INSERT INTO orders.acts (bucket, order_no, act_no, user_id, operator, action, text, version)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO orders.acts (bucket, order_no, act_no, user_id, operator, action, text, version, forget)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, EXISTS (SELECT FROM orders.forgotten_users f WHERE f.user_id = $4))
 `
 
 type PutParams struct {
@@ -72,6 +72,7 @@ type PutParams struct {
 	Version  int32
 }
 
+// The words about an order of a user who has deleted the account are to be erased with the rest.
 func (q *Queries) Put(ctx context.Context, arg PutParams) error {
 	_, err := q.db.Exec(ctx, put,
 		arg.Bucket,

@@ -504,6 +504,43 @@ func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersOrder, 
 	return items, nil
 }
 
+const externalIDs = `-- name: ExternalIDs :many
+SELECT x.order_no, x.external_id::text AS external_id FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT order_no, external_id FROM orders.external_references WHERE order_no = n.no AND bucket = n.b OFFSET 0) x
+WHERE x.external_id IS NOT NULL
+`
+
+type ExternalIDsParams struct {
+	OrderNos []ids.ID
+	Buckets  []int16
+}
+
+type ExternalIDsRow struct {
+	OrderNo    ids.ID
+	ExternalID string
+}
+
+// Of the orders of a page. OFFSET 0 keeps the planner from scanning the table.
+func (q *Queries) ExternalIDs(ctx context.Context, arg ExternalIDsParams) ([]ExternalIDsRow, error) {
+	rows, err := q.db.Query(ctx, externalIDs, arg.OrderNos, arg.Buckets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExternalIDsRow
+	for rows.Next() {
+		var i ExternalIDsRow
+		if err := rows.Scan(&i.OrderNo, &i.ExternalID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const numbered = `-- name: Numbered :many
 SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o

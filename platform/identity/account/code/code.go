@@ -104,7 +104,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "The code is valid for its purpose only, once, for five minutes and five attempts from the address that requested it, and five from others; a new code replaces it. " +
 			"The answer is the same whether the phone has an account or not.",
 		Refuses: []*fault.Error{
-			humancheck.ErrRequired, humancheck.ErrFailed, account.ErrDisabled, blacklist.ErrRefused, sms.ErrRefused, errCountry,
+			humancheck.ErrRequired, humancheck.ErrFailed, account.ErrDisabled, account.ErrElsewhere, blacklist.ErrRefused, sms.ErrRefused, errCountry,
 			sms.ErrUnavailable, errCeiling, humancheck.ErrUnavailable,
 		},
 	}, s.send)
@@ -137,6 +137,11 @@ func (s *Service) send(ctx context.Context, in *input) (*httpx.Output[SMSCodeSen
 	}
 	httpx.GiveDevice(ctx)
 	purpose, from := in.Body.Purpose, in.Caller(ctx)
+	if purpose == sms.ForRegister {
+		if err := s.store.ShoppersLogInHere(); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case s.sender == nil:
 		return nil, errNoSMS

@@ -11,6 +11,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/code"
+	"stampede/platform/identity/account/exchange"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/login"
@@ -20,12 +21,14 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-// AccountErasure is what a user shows before the irreversible step: one of the three;
-// every account has at least one.
+// AccountErasure is what a user shows before the irreversible step: one of the four. An
+// account that only a backend names may have none, until it has a phone.
 type AccountErasure struct {
-	Password   string `json:"password,omitempty" maxLength:"128"`
-	Code       string `json:"code,omitempty" pattern:"^([0-9]{6})?$" doc:"Sent to your phone by auth/sms-codes with the purpose erase"`
-	WeChatCode string `json:"wechat_code,omitempty" maxLength:"128"`
+	Password   string      `json:"password,omitempty" maxLength:"128"`
+	Code       string      `json:"code,omitempty" pattern:"^([0-9]{6})?$" doc:"Sent to your phone by auth/sms-codes with the purpose erase"`
+	Token      string      `json:"token,omitempty" maxLength:"8192" doc:"A new ID token of the shop's own login, for a user who comes from there"`
+	WeChatCode string      `json:"wechat_code,omitempty" maxLength:"128"`
+	WeChatApp  wechat.Kind `json:"wechat_app,omitempty" enum:"official,mini" doc:"The app that the code is from, as app at the login"`
 }
 
 // Erasure erases accounts: the last to be built, because other modules give it what they
@@ -47,10 +50,10 @@ func (e *Erasure) Routes(rt *httpx.Router) {
 		Method: http.MethodDelete, Path: mePath, ID: "erase-me", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Delete your account permanently",
 		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the account's id, and what was told for them, such as an address, until they have ended. " +
-			"Requires one of: the password, a code of the purpose `erase`, a WeChat code.",
+			"Requires one of: the password, a code of the purpose `erase`, a WeChat code, a token of the shop's own login.",
 		Refuses: []*fault.Error{
 			errWrongPassword, login.ErrProof, code.ErrWrong, wechat.ErrBadCode, account.ErrNoAccount, account.ErrLastAdmin,
-			password.ErrBusy, wechat.ErrUnavailable,
+			password.ErrBusy, wechat.ErrUnavailable, exchange.ErrToken, exchange.ErrOther, exchange.ErrAway,
 		},
 	}, e.erase)
 }
@@ -82,8 +85,14 @@ func (e *Erasure) prove(ctx context.Context, u account.User, p AccountErasure) e
 	switch {
 	case p.Password != "" && u.Password != nil:
 		return e.showPassword(ctx, u, p.Password)
-	case p.WeChatCode != "" && e.WeChat != nil:
-		who, err := e.WeChat.Exchange(ctx, p.WeChatCode)
+	case p.Token != "" && e.Exchange != nil:
+		return e.Exchange.Prove(ctx, u.ID, p.Token)
+	case p.WeChatCode != "":
+		app, err := e.weChatApp(p.WeChatApp)
+		if err != nil {
+			return err
+		}
+		who, err := e.WeChat.Exchange(ctx, app, p.WeChatCode)
 		if err != nil {
 			return account.Failed("wechat", err)
 		}

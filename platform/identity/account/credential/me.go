@@ -57,7 +57,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 type MeView struct {
 	ID          string    `json:"id" example:"1000042"`
 	Phone       string    `json:"phone,omitempty" doc:"Masked" example:"138****5678"`
-	Name        string    `json:"name,omitempty"`
+	Name        string    `json:"name,omitempty" example:"Li Wei"`
 	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
 	HasPassword bool      `json:"has_password" doc:"Whether one is set"`
 	HasWeChat   bool      `json:"has_wechat" doc:"Whether a WeChat account is linked"`
@@ -91,8 +91,8 @@ func (s *Service) me(ctx context.Context, _ *struct{}) (*httpx.Output[MeView], e
 
 type changeInput struct {
 	Body struct {
-		Old string `json:"old_password" maxLength:"128"`
-		New string `json:"new_password" maxLength:"128" doc:"8 to 128 characters; not the phone, not the name, not the shop's name, none of the 10,000 most common ones"`
+		Old string `json:"old_password" maxLength:"128" example:"eight-words-or-so"`
+		New string `json:"new_password" maxLength:"128" doc:"8 to 128 characters; not the phone, not the name, not the shop's name, none of the 10,000 most common ones" example:"nine-other-words"`
 	} `nameHint:"PasswordChange"`
 }
 
@@ -125,9 +125,10 @@ func (s *Service) listNotices(ctx context.Context, _ *struct{}) (*httpx.Output[N
 type linkInput struct {
 	StateInput
 	Body struct {
-		Code         string `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
-		State        string `json:"state,omitempty" maxLength:"128" doc:"From auth/wechat/state; a mini program leaves it out"`
-		RefreshToken string `json:"refresh_token" maxLength:"4096" doc:"Of this login; it is not used up"`
+		Code         string      `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use" example:"081xQ0Ga1"`
+		State        string      `json:"state,omitempty" maxLength:"128" doc:"From auth/wechat/state; a mini program leaves it out"`
+		App          wechat.Kind `json:"app,omitempty" enum:"official,mini" doc:"The app that the code is from; left out for the official account, and where the shop has one app only"`
+		RefreshToken string      `json:"refresh_token" maxLength:"4096" doc:"Of this login; it is not used up"`
 	} `nameHint:"WeChatLinking"`
 }
 

@@ -56,7 +56,7 @@ func (s *Service) loginByPassword(ctx context.Context, in *loginInput, phone acc
 		}
 		if !fits {
 			s.Guard.Failed(ctx, phone, from)
-			return login.Tokens{}, errWrongLogin
+			return login.Tokens{}, s.wrongLogin()
 		}
 		fresh := ""
 		if stale {
@@ -74,6 +74,17 @@ func (s *Service) loginByPassword(ctx context.Context, in *loginInput, phone acc
 		u = now
 	}
 	return login.Tokens{}, password.ErrBusy
+}
+
+// wrongLogin also says where shoppers log in, if not here: whose phone is one of the
+// staff's must not be told before the password is shown.
+func (s *Service) wrongLogin() error {
+	at := s.Store.Config.LoginURL
+	if at == "" {
+		return errWrongLogin
+	}
+	return errWrongLogin.With("login_url", at).Saying(fault.T("Phone or password is wrong. Only staff log in here; shoppers log in at {url}.",
+		"手机号或密码错误。此处仅限员工登录，顾客请前往 {url} 登录。", "url", at))
 }
 
 // passwordLooks is the maximum number of checks of a password whose stored form

@@ -32,6 +32,9 @@ var (
 
 // register creates an account for a phone proved by a code, and logs in.
 func (s *Service) register(ctx context.Context, in *registerInput, phone account.Phone, d login.Device) (out login.Tokens, err error) {
+	if err := s.Store.ShoppersLogInHere(); err != nil {
+		return login.Tokens{}, err
+	}
 	name, from := account.Clean(in.Body.Name), in.Caller(ctx)
 	if err := s.Guard.KeepOut(login.ByRegister, 0, phone, d.ID, d.Address); err != nil {
 		return login.Tokens{}, err
@@ -60,7 +63,8 @@ func (s *Service) register(ctx context.Context, in *registerInput, phone account
 }
 
 // loginByCode logs in with a phone and a code; a phone without an account gets one,
-// without a password, and that counts as a registration from the caller's address.
+// without a password, and that counts as a registration from the caller's address. Where
+// shoppers log in elsewhere, it is for staff and the first admin.
 func (s *Service) loginByCode(ctx context.Context, in *loginSMSInput, phone account.Phone, d login.Device) (out login.Tokens, err error) {
 	from := in.Caller(ctx)
 	if err := s.Guard.KeepOut(login.BySMS, 0, phone, d.ID, d.Address); err != nil {

@@ -27,7 +27,7 @@ const (
 // of one that logs in.
 var (
 	refusesHuman = []*fault.Error{humancheck.ErrRequired, humancheck.ErrFailed, humancheck.ErrUnavailable, account.ErrDisabled}
-	refusesIn    = slices.Concat(refusesHuman, []*fault.Error{blacklist.ErrRefused})
+	refusesIn    = slices.Concat(refusesHuman, []*fault.Error{account.ErrElsewhere, blacklist.ErrRefused})
 )
 
 // Routes registers the routes of credentials and of a user's own account.
@@ -68,7 +68,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "Give `state` to WeChat's authorization page or SDK, and send it back with the code; the cookie, which lasts ten minutes, must come with it. " +
 			"Send the access token here to link a WeChat account: the state is then for that account only. " +
 			"So a code that an attacker got logs no other browser in. An app keeps the cookie itself; a mini program needs neither.",
-		Refuses: []*fault.Error{wechat.ErrUnavailable},
+		Refuses: []*fault.Error{wechat.ErrUnavailable, account.ErrElsewhere},
 	}, s.startWeChat)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with WeChat", NoKey: httpx.ValidOnce,
@@ -115,7 +115,7 @@ type registerInput struct {
 	Body struct {
 		Phone    string             `json:"phone" maxLength:"32" example:"13800138000"`
 		Code     string             `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
-		Password string             `json:"password" maxLength:"128" doc:"8 to 128 characters; not the phone, not the name, not the shop's name, none of the 10,000 most common ones"`
+		Password string             `json:"password" maxLength:"128" doc:"8 to 128 characters; not the phone, not the name, not the shop's name, none of the 10,000 most common ones" example:"eight-words-or-so"`
 		Name     string             `json:"name,omitempty" maxLength:"64"`
 		Device   *login.DeviceInput `json:"device,omitempty"`
 	} `nameHint:"Registration"`
@@ -145,8 +145,9 @@ type loginWeChatInput struct {
 	guard.SolutionHeader
 	StateInput
 	Body struct {
-		Code   string             `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
+		Code   string             `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use" example:"081xQ0Ga1"`
 		State  string             `json:"state,omitempty" maxLength:"128" doc:"From auth/wechat/state; a mini program leaves it out"`
+		App    wechat.Kind        `json:"app,omitempty" enum:"official,mini" doc:"The app that the code is from; left out for the official account, and where the shop has one app only"`
 		Device *login.DeviceInput `json:"device,omitempty"`
 		TOTP   string             `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
 	} `nameHint:"WeChatLogin"`

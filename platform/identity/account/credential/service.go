@@ -9,6 +9,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/code"
+	"stampede/platform/identity/account/exchange"
 	"stampede/platform/identity/account/factor"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/login"
@@ -24,6 +25,8 @@ type Deps struct {
 	Factors *factor.Service
 	Logins  *login.Service
 	WeChat  *wechat.Client // nil: no WeChat login
+	// Exchange knows the users of the shop's own system; nil: there are none.
+	Exchange *exchange.Service
 }
 
 // Service logs users in and keeps their credentials. Safe for concurrent use.

@@ -45,9 +45,13 @@ var (
 // its union id, gets the same account. State and cookie show that this client asked for
 // the code, see useState.
 func (s *Service) loginByWeChat(ctx context.Context, in *loginWeChatInput, d login.Device) (login.Tokens, error) {
+	if err := s.Store.ShoppersLogInHere(); err != nil {
+		return login.Tokens{}, err
+	}
 	from := in.Caller(ctx)
-	if s.WeChat == nil {
-		return login.Tokens{}, errNoWeChat
+	app, err := s.weChatApp(in.Body.App)
+	if err != nil {
+		return login.Tokens{}, err
 	}
 	if err := s.Guard.KeepOut(login.ByWeChat, 0, "", d.ID, d.Address); err != nil {
 		return login.Tokens{}, err
@@ -55,10 +59,10 @@ func (s *Service) loginByWeChat(ctx context.Context, in *loginWeChatInput, d log
 	if err := s.Guard.Login(ctx, "", from, true); err != nil {
 		return login.Tokens{}, err
 	}
-	if err := s.useState(ctx, in.Body.State, in.StateCookie); err != nil {
+	if err := s.useState(ctx, app, in.Body.State, in.StateCookie); err != nil {
 		return login.Tokens{}, err
 	}
-	who, err := s.WeChat.Exchange(ctx, in.Body.Code)
+	who, err := s.WeChat.Exchange(ctx, app, in.Body.Code)
 	if err != nil {
 		if errors.Is(err, wechat.ErrBadCode) {
 			s.Guard.Failed(ctx, "", from)
@@ -104,16 +108,17 @@ func (s *Service) linkWeChat(ctx context.Context, in *linkInput) (*struct{}, err
 	if err := s.Logins.Holds(ctx, auth.From(ctx), in.Body.RefreshToken); err != nil {
 		return nil, err
 	}
-	if s.WeChat == nil {
-		return nil, errNoWeChat
+	app, err := s.weChatApp(in.Body.App)
+	if err != nil {
+		return nil, err
 	}
 	if err := s.Guard.Own(ctx, user); err != nil {
 		return nil, err
 	}
-	if err := s.useState(ctx, in.Body.State, in.StateCookie); err != nil {
+	if err := s.useState(ctx, app, in.Body.State, in.StateCookie); err != nil {
 		return nil, err
 	}
-	who, err := s.WeChat.Exchange(ctx, in.Body.Code)
+	who, err := s.WeChat.Exchange(ctx, app, in.Body.Code)
 	if err != nil {
 		return nil, account.Failed("wechat", err)
 	}
@@ -134,6 +139,16 @@ func (s *Service) linkWeChat(ctx context.Context, in *linkInput) (*struct{}, err
 		return s.Store.Notify(ctx, tx, user, sms.NoteAccess)
 	})
 	return nil, account.Failed("link wechat", err)
+}
+
+// weChatApp returns the app that a code is from, by the name that the client gave.
+func (s *Service) weChatApp(named wechat.Kind) (wechat.Kind, error) {
+	if s.WeChat != nil {
+		if app, has := s.WeChat.App(named); has {
+			return app, nil
+		}
+	}
+	return "", errNoWeChat
 }
 
 // ownerOf finds the user of a WeChat account and locks it until tx ends, so that two
@@ -214,8 +229,8 @@ func stateFor(ctx context.Context, end time.Time, cookie string) []byte {
 // for as well: one that has logged in since in the same browser must not get the WeChat
 // account of the other. A state is valid once. Codes of a mini program pass through no
 // URL and need none.
-func (s *Service) useState(ctx context.Context, state, cookie string) error {
-	if !s.WeChat.Redirects() {
+func (s *Service) useState(ctx context.Context, app wechat.Kind, state, cookie string) error {
+	if app == wechat.Mini {
 		return nil
 	}
 	raw, err := hex.DecodeString(state)
@@ -243,8 +258,8 @@ type stateOutput struct {
 	CacheControl string      `header:"Cache-Control"`
 	SetCookie    http.Cookie `header:"Set-Cookie"`
 	Body         struct {
-		State     string `json:"state" doc:"For WeChat's authorization URL, or its SDK, and then for the login"`
-		URL       string `json:"url,omitempty" doc:"Where a page inside WeChat sends its shopper, who returns to the shop's page with a code; left out for a mini program"`
+		State     string `json:"state" doc:"For WeChat's authorization URL, or its SDK, and then for the login" example:"8fQ2xLr0"`
+		URL       string `json:"url,omitempty" doc:"Where a page inside WeChat sends its shopper, who returns to the shop's page with a code; left out where the shop has no official account"`
 		ExpiresIn int64  `json:"expires_in" doc:"Seconds" example:"600"`
 	} `nameHint:"WeChatState"`
 }
@@ -253,6 +268,11 @@ type stateOutput struct {
 func (s *Service) startWeChat(ctx context.Context, in *StateInput) (*stateOutput, error) {
 	if s.WeChat == nil {
 		return nil, errNoWeChat
+	}
+	if auth.From(ctx).UserID == 0 { // else it is to be linked, for payments
+		if err := s.Store.ShoppersLogInHere(); err != nil {
+			return nil, err
+		}
 	}
 	cookie := cmp.Or(in.StateCookie, rand.Text())
 	out := &stateOutput{CacheControl: httpx.NoStore, SetCookie: http.Cookie{ //nolint:gosec // not Secure without https only

@@ -1,30 +1,25 @@
 package exchange_test
 
 import (
-	"context"
-	"crypto"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"log/slog"
-	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	jose "github.com/go-jose/go-jose/v4"
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stampede/platform/base/clock"
 	"stampede/platform/base/config"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -34,115 +29,28 @@ import (
 	"stampede/platform/identity/account/factor"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/login"
+	"stampede/platform/identity/revoke"
 	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/httpxtest"
+	"stampede/platform/workshop/oidctest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// issuer is the shop's login: discovery, keys and tokens.
-type issuer struct {
-	*httptest.Server
-	t       *testing.T
-	mu      sync.Mutex
-	keys    map[string]crypto.Signer
-	fetches int
-	away    bool
-	hold    chan struct{} // answers wait for it; nil does not
-}
-
-func newIssuer(t *testing.T) *issuer {
-	t.Helper()
-	i := &issuer{t: t, keys: map[string]crypto.Signer{}}
-	i.add("first")
-	i.Server = httptest.NewServer(i)
-	t.Cleanup(i.Close)
-	return i
-}
-
-func (i *issuer) add(id string) {
-	i.t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(i.t, err)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.keys[id] = key
-}
-
-func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	i.mu.Lock()
-	hold, away := i.hold, i.away
-	keys := maps.Clone(i.keys)
-	if r.URL.Path == "/keys" {
-		i.fetches++
-	}
-	i.mu.Unlock()
-	if hold != nil {
-		select {
-		case <-hold:
-		case <-r.Context().Done():
-		}
-	}
-	switch {
-	case away:
-		w.WriteHeader(http.StatusBadGateway)
-	case r.URL.Path == "/.well-known/openid-configuration":
-		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys"})
-	default:
-		var set jose.JSONWebKeySet
-		for id, key := range keys {
-			set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Public(), KeyID: id, Use: "sig"})
-		}
-		_ = json.NewEncoder(w).Encode(set)
-	}
-}
-
-// token is one of the issuer's for the shop, changed as the test says.
-func (i *issuer) token(subject string, change func(*jwt.Token, jwt.MapClaims)) string {
-	i.t.Helper()
-	claims := jwt.MapClaims{
-		"iss": i.URL, "aud": "stampede", "sub": subject, "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix(),
-		"phone_number": "13800138000", "phone_number_verified": true, "nickname": "Li",
-	}
-	token := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
-	token.Header["kid"] = "first"
-	if change != nil {
-		change(token, claims)
-	}
-	i.mu.Lock()
-	var key any = i.keys["first"]
-	if own, ok := i.keys[token.Header["kid"].(string)]; ok {
-		key = own
-	}
-	i.mu.Unlock()
-	if given, ok := token.Header["sign"]; ok {
-		delete(token.Header, "sign")
-		key = given
-	}
-	signed, err := token.SignedString(key)
-	require.NoError(i.t, err)
-	return signed
-}
-
-type revoked struct{}
-
-func (revoked) Logins(context.Context, pgx.Tx, string, ...int64) error { return nil }
-func (revoked) User(context.Context, pgx.Tx, string, int64) error      { return nil }
-func (revoked) Tell(context.Context)                                   {}
-
 const firstAdmin = "13700137000"
 
 type bundle struct {
-	*issuer
+	*oidctest.Issuer
+	t      *testing.T
 	db     *pgxpool.Pool
 	router *httpx.Router
 }
 
 func setup(t *testing.T, change ...func(*exchange.Settings)) *bundle {
 	t.Helper()
-	b := &bundle{issuer: newIssuer(t), db: pgtest.DB(t)}
+	b := &bundle{Issuer: oidctest.New(t), t: t, db: pgtest.DB(t)}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	texts := config.Defaults[sms.Settings]()
 	texts.SMSSignature = "Stampede"
@@ -151,22 +59,27 @@ func setup(t *testing.T, change ...func(*exchange.Settings)) *bundle {
 	accounts.FirstAdminPhone = firstAdmin
 	cfg, err := account.NewConfig(accounts, texts, key)
 	require.NoError(t, err)
-	store := &account.Store{DB: b.db, Revoke: revoked{}, Config: cfg, Log: log, Metrics: prometheus.NewRegistry()}
+	cfg.LoginURL = "https://shop.example/login" // it refuses no exchange
+	revocations := revoke.New(revoke.Deps{DB: b.db, Log: log, Metrics: prometheus.NewRegistry(), Clock: clock.System{}})
+	require.NoError(t, revocations.Load(t.Context()))
+	pgtest.Work(t, revocations.Workers()[0].Run)
+	store := &account.Store{DB: b.db, Revoke: revocations, Config: cfg, Log: log, Metrics: prometheus.NewRegistry()}
 	redis := pgtest.Redis(t)
 	g := guard.New(guard.Deps{Store: store, Redis: redis, Limits: ratelimit.New(redis, log, prometheus.NewRegistry())})
 	tokens := auth.NewTokens(key, time.Now)
 	set := config.Defaults[exchange.Settings]()
-	set.Issuer, set.Audience, set.Phone, set.Nickname = b.URL, "stampede", "phone_number", "nickname"
+	set.Issuer, set.Audience, set.Phone, set.Nickname = b.URL, oidctest.Audience, "phone_number", "nickname"
 	for _, c := range change {
 		c(&set)
 	}
 	require.NoError(t, set.Check())
 	b.router = httpx.Options{Keys: func(key string) (auth.Principal, error) {
-		return auth.Principal{UserID: 5, Role: auth.Viewer, Scopes: strings.TrimPrefix(key, "stpk_")}, nil
+		scopes, namespace, _ := strings.Cut(strings.TrimPrefix(key, "stpk_"), "@")
+		return auth.Principal{UserID: 5, Role: auth.Viewer, Scopes: scopes, Namespace: cmp.Or(namespace, "backend")}, nil
 	}}.NewRouter(tokens, log, "test", prometheus.NewRegistry())
 	logins := login.New(store, g, factor.New(store, g), tokens)
 	logins.Routes(b.router)
-	exchange.New(set, exchange.Deps{Store: store, Guard: g, Logins: logins, Log: log}).Routes(b.router)
+	exchange.New(set, exchange.Deps{Store: store, Guard: g, Logins: logins, Revocations: revocations, Log: log}).Routes(b.router)
 	return b
 }
 
@@ -180,19 +93,19 @@ func TestSubjectIsOneUser(t *testing.T) {
 	var all sync.WaitGroup
 	users := make([]string, 8)
 	for n := range users {
-		all.Go(func() { users[n] = b.exchange(b.token("u-1", nil)).Want(t, "exchange", 200, "").Text("user_id") })
+		all.Go(func() { users[n] = b.exchange(b.Token("u-1", nil)).Want(t, "exchange", 200, "").Text("user_id") })
 	}
 	all.Wait()
 	for _, user := range users {
 		require.Equal(t, "user", user, users[0])
 	}
-	require.Equal(t, "looks at the issuer's keys", b.fetches, 1)
+	require.Equal(t, "looks at the issuer's keys", b.Fetches(), 1)
 	// Another subject with the same phone does not get that account.
-	other := b.exchange(b.token("u-2", func(_ *jwt.Token, c jwt.MapClaims) { c["nickname"] = "Wang" })).Want(t, "another", 200, "")
+	other := b.exchange(b.Token("u-2", func(_ *jwt.Token, c jwt.MapClaims) { c["nickname"] = "Wang" })).Want(t, "another", 200, "")
 	require.Equal(t, "the same user", other.Text("user_id") == users[0], false)
 	phones := pgtest.Read[string](t, b.db, `SELECT string_agg(coalesce(phone, '-') || ' ' || name, ', ' ORDER BY id) FROM account.users`)
 	require.Equal(t, "phones and names", phones, "+8613800138000 Li, - Wang")
-	b.exchange(b.token("u-1", func(_ *jwt.Token, c jwt.MapClaims) { c["nickname"] = "Li 2" })).Want(t, "with another name", 200, "")
+	b.exchange(b.Token("u-1", func(_ *jwt.Token, c jwt.MapClaims) { c["nickname"] = "Li 2" })).Want(t, "with another name", 200, "")
 	require.Equal(t, "name", pgtest.Read[string](t, b.db, `SELECT name FROM account.users ORDER BY id LIMIT 1`), "Li 2")
 
 	refresh := func(a httpxtest.Answer) httpxtest.Answer {
@@ -200,10 +113,10 @@ func TestSubjectIsOneUser(t *testing.T) {
 	}
 	other = refresh(other).Want(t, "a shopper's refresh", 200, "")
 	pgtest.Exec(t, b.db, `UPDATE account.users SET role = 'operator' WHERE name = 'Wang'`)
-	b.exchange(b.token("u-2", nil)).Want(t, "staff", 403, "forbidden")
+	b.exchange(b.Token("u-2", nil)).Want(t, "staff", 403, "staff-login")
 	refresh(other).Want(t, "the refresh of one who became staff", 401, "")
 	pgtest.Exec(t, b.db, `UPDATE account.users SET status = 'disabled'`)
-	b.exchange(b.token("u-1", nil)).Want(t, "a disabled user", 403, "")
+	b.exchange(b.Token("u-1", nil)).Want(t, "a disabled user", 403, "")
 }
 
 // Who logs in by SMS shares the account of the phone: an issuer that lets its users type any phone must hand over none,
@@ -212,20 +125,18 @@ func TestAttackPhoneClaims(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, verified := range []any{false, "true", nil} {
-		b.exchange(b.token("u-1", func(_ *jwt.Token, c jwt.MapClaims) { c["phone_number_verified"] = verified })).Want(t, "exchange", 200, "")
+		b.exchange(b.Token("u-1", func(_ *jwt.Token, c jwt.MapClaims) { c["phone_number_verified"] = verified })).Want(t, "exchange", 200, "")
 	}
 	require.Equal(t, "phones", pgtest.Read[int](t, b.db, `SELECT count(phone)::int FROM account.users`), 0)
-	b.exchange(b.token("u-2", func(_ *jwt.Token, c jwt.MapClaims) { c["phone_number"] = firstAdmin })).Want(t, "the first admin's phone", 200, "")
+	b.exchange(b.Token("u-2", func(_ *jwt.Token, c jwt.MapClaims) { c["phone_number"] = firstAdmin })).Want(t, "the first admin's phone", 200, "")
 	require.Equal(t, "roles", pgtest.Read[string](t, b.db, `SELECT string_agg(role, ' ') FROM account.users`), "shopper shopper")
 }
 
 func TestAttackForeignTokens(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.exchange(b.token("u-1", nil)).Want(t, "a good one", 200, "")
-	b.mu.Lock()
-	public, err := x509.MarshalPKIXPublicKey(b.keys["first"].Public())
-	b.mu.Unlock()
+	b.exchange(b.Token("u-1", nil)).Want(t, "a good one", 200, "")
+	public, err := x509.MarshalPKIXPublicKey(b.Key("first"))
 	require.NoError(t, err)
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
@@ -261,36 +172,122 @@ func TestAttackForeignTokens(t *testing.T) {
 		},
 		"an algorithm that is not expected": func(t *jwt.Token, _ jwt.MapClaims) { t.Method = jwt.SigningMethodPS256; t.Header["alg"] = "PS256" },
 	} {
-		b.exchange(b.token("u-1", change)).Want(t, name, 401, "bad-external-token")
+		b.exchange(b.Token("u-1", change)).Want(t, name, 401, "bad-external-token")
 	}
 	b.exchange("garbage").Want(t, "garbage", 401, "bad-external-token")
-	b.exchange(b.token("u-1", func(_ *jwt.Token, c jwt.MapClaims) { c["exp"] = time.Now().Add(-20 * time.Second).Unix() })).Want(t, "within the clocks' skew", 200, "")
+	b.exchange(b.Token("u-1", func(_ *jwt.Token, c jwt.MapClaims) { c["exp"] = time.Now().Add(-20 * time.Second).Unix() })).Want(t, "within the clocks' skew", 200, "")
 
 	// Made-up key ids do not flood the issuer, and those who have a good token go on.
 	for n := range 50 {
-		b.exchange(b.token("u-1", func(t *jwt.Token, _ jwt.MapClaims) { t.Header["kid"] = "made-up-" + string(rune('a'+n%26)) })).Want(t, "a made-up key id", 401, "")
+		b.exchange(b.Token("u-1", func(t *jwt.Token, _ jwt.MapClaims) { t.Header["kid"] = "made-up-" + string(rune('a'+n%26)) })).Want(t, "a made-up key id", 401, "")
 	}
-	require.Equal(t, "looks at the issuer's keys", b.fetches, 1)
+	require.Equal(t, "looks at the issuer's keys", b.Fetches(), 1)
+}
+
+// logoutToken is one about a user's logout at the issuer, changed as the test says.
+func (b *bundle) logoutToken(subject string, change func(*jwt.Token, jwt.MapClaims)) string {
+	return b.Token(subject, func(t *jwt.Token, c jwt.MapClaims) {
+		c["jti"], c["exp"] = rand.Text(), time.Now().Add(2*time.Minute).Unix()
+		c["events"] = map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}}
+		if change != nil {
+			change(t, c)
+		}
+	})
+}
+
+// A logout at the shop ends the user's logins here, and nothing else that comes to the same address does.
+func TestAttackLogoutTokens(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	login := func(subject string) (refresh string) {
+		return b.exchange(b.Token(subject, nil)).Want(t, "exchange", 200, "").Text("refresh_token")
+	}
+	lasts := func(what, refresh string, status int) (successor string) {
+		a := httpxtest.Ask(t, b.router, "", http.MethodPost, "/api/v1/auth/refresh", map[string]any{"refresh_token": refresh})
+		require.Equal(t, what, a.Status, status)
+		successor, _ = a.Doc["refresh_token"].(string)
+		return successor
+	}
+	post := func(token string) httpxtest.Answer {
+		return httpxtest.Ask(t, b.router, "", http.MethodPost, "/api/v1/auth/backchannel-logout", "logout_token="+token, "Content-Type", "application/x-www-form-urlencoded")
+	}
+	phone, desktop, other := login("u-1"), login("u-1"), login("u-2")
+	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	for name, change := range map[string]func(*jwt.Token, jwt.MapClaims){
+		"another audience": func(_ *jwt.Token, c jwt.MapClaims) { c["aud"] = "another" },
+		"another issuer":   func(_ *jwt.Token, c jwt.MapClaims) { c["iss"] = "https://evil.example" },
+		"a stranger's key": func(t *jwt.Token, _ jwt.MapClaims) { t.Header["sign"] = stranger },
+		"expired":          func(_ *jwt.Token, c jwt.MapClaims) { c["exp"] = time.Now().Add(-time.Minute).Unix() },
+		"an old one":       func(_ *jwt.Token, c jwt.MapClaims) { c["iat"] = time.Now().Add(-11 * time.Minute).Unix() },
+		"one of tomorrow":  func(_ *jwt.Token, c jwt.MapClaims) { c["iat"] = time.Now().Add(24 * time.Hour).Unix() },
+		"no time of issue": func(_ *jwt.Token, c jwt.MapClaims) { delete(c, "iat") },
+		"a nonce":          func(_ *jwt.Token, c jwt.MapClaims) { c["nonce"] = "" },
+		"no events":        func(_ *jwt.Token, c jwt.MapClaims) { delete(c, "events") },
+		"another event": func(_ *jwt.Token, c jwt.MapClaims) {
+			c["events"] = map[string]any{"https://example.com": map[string]any{}}
+		},
+		"an event of no object": func(_ *jwt.Token, c jwt.MapClaims) {
+			c["events"] = map[string]any{"http://schemas.openid.net/event/backchannel-logout": true}
+		},
+		"no jti":                 func(_ *jwt.Token, c jwt.MapClaims) { delete(c, "jti") },
+		"a session without user": func(_ *jwt.Token, c jwt.MapClaims) { delete(c, "sub"); c["sid"] = "s-1" },
+	} {
+		post(b.logoutToken("u-1", change)).Want(t, name, 400, "bad-logout-token")
+	}
+	post("").Want(t, "no token", 400, "bad-logout-token")
+	post(b.Token("u-1", nil)).Want(t, "an ID token", 400, "bad-logout-token")
+	b.exchange(b.logoutToken("u-1", nil)).Want(t, "a login with a logout token", 401, "bad-external-token")
+	phone, desktop = lasts("after tokens that are refused", phone, 200), lasts("after tokens that are refused", desktop, 200)
+
+	token := b.logoutToken("u-1", nil)
+	require.Equal(t, "a logout", post(token).Status, 200)
+	lasts("on the phone after the logout", phone, 401)
+	lasts("on the desktop after the logout", desktop, 401)
+	lasts("of another user", other, 200)
+	again := login("u-1")
+	require.Equal(t, "the same token again", post(token).Status, 200)
+	lasts("opened after the logout", again, 200)
+	require.Equal(t, "a subject that has never been here", post(b.logoutToken("u-9", nil)).Status, 200)
+}
+
+// A token that was issued before its user logged out at the shop opens no login afterwards, nor does one that arrives late.
+func TestAttackTokenThatOutlivesTheLogout(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	issued := func(subject string, ago time.Duration) string {
+		return b.Token(subject, func(_ *jwt.Token, c jwt.MapClaims) { c["iat"] = time.Now().Add(-ago).Unix() })
+	}
+	logout := func(subject string) {
+		a := httpxtest.Ask(t, b.router, "", http.MethodPost, "/api/v1/auth/backchannel-logout", "logout_token="+b.logoutToken(subject, nil), "Content-Type", "application/x-www-form-urlencoded")
+		require.Equal(t, "a logout", a.Status, 200)
+	}
+	kept := issued("u-1", time.Minute)
+	b.exchange(kept).Want(t, "before the logout", 200, "")
+	logout("u-1")
+	b.exchange(kept).Want(t, "after it", 401, "bad-external-token")
+	b.exchange(issued("u-1", 2*time.Second)).Want(t, "a login of now, at an issuer whose clock is behind", 200, "")
+	b.exchange(issued("u-1", -20*time.Second)).Want(t, "and ahead", 200, "")
+	b.exchange(issued("u-2", time.Hour)).Want(t, "of another user", 200, "")
+	b.exchange(b.Token("u-1", func(_ *jwt.Token, c jwt.MapClaims) { delete(c, "iat") })).Want(t, "of an issuer that does not say when", 200, "")
+	httpxtest.Ask(t, b.router, "stpk_users:exchange", http.MethodPost, "/api/v1/auth/exchange-user", map[string]any{"subject": "u-1"}).Want(t, "by a backend", 200, "")
 }
 
 // An issuer that is away stops nobody whose key is known; without any key, logins wait.
 func TestAttackSlowIssuer(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *exchange.Settings) { s.JWKSURL = s.Issuer + "/keys" })
-	b.mu.Lock()
-	b.away = true
-	b.mu.Unlock()
-	b.exchange(b.token("u-1", nil)).Want(t, "no key yet", 503, "issuer-away")
-	b.exchange(b.token("u-1", nil)).Want(t, "again", 503, "issuer-away")
-	require.Equal(t, "looks at the issuer's keys", b.fetches, 1)
+	b.GoAway(nil)
+	b.exchange(b.Token("u-1", nil)).Want(t, "no key yet", 503, "issuer-away")
+	b.exchange(b.Token("u-1", nil)).Want(t, "again", 503, "issuer-away")
+	require.Equal(t, "looks at the issuer's keys", b.Fetches(), 1)
 
 	c := setup(t)
-	c.exchange(c.token("u-1", nil)).Want(t, "a good one", 200, "")
-	c.mu.Lock()
-	c.away, c.hold = true, make(chan struct{}) // it hangs from now on
-	c.mu.Unlock()
-	t.Cleanup(func() { close(c.hold) })
-	c.exchange(c.token("u-2", nil)).Want(t, "a known key", 200, "")
+	c.exchange(c.Token("u-1", nil)).Want(t, "a good one", 200, "")
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	c.GoAway(hold)
+	c.exchange(c.Token("u-2", nil)).Want(t, "a known key", 200, "")
 }
 
 func TestBackendNamesItsUsers(t *testing.T) {
@@ -302,13 +299,26 @@ func TestBackendNamesItsUsers(t *testing.T) {
 	first := by("stpk_users:exchange", map[string]any{"subject": "u-1", "nickname": "Li", "phone": "13900139000"}).Want(t, "exchange", 200, "")
 	again := by("stpk_users:exchange", map[string]any{"subject": "u-1"}).Want(t, "again", 200, "")
 	require.Equal(t, "the same user", again.Text("user_id"), first.Text("user_id"))
-	token := b.exchange(b.token("u-1", nil)).Want(t, "the issuer's u-1", 200, "")
+	token := b.exchange(b.Token("u-1", nil)).Want(t, "the issuer's u-1", 200, "")
 	require.Equal(t, "subjects of two issuers are one user", token.Text("user_id") == first.Text("user_id"), false)
+	app := by("stpk_users:exchange@app", map[string]any{"subject": "u-1"}).Want(t, "by another system", 200, "")
+	require.Equal(t, "subjects of two systems are one user", app.Text("user_id") == first.Text("user_id"), false)
+	require.Equal(t, "namespaces", pgtest.Read[string](t, b.db, `SELECT string_agg(issuer, ' ' ORDER BY issuer) FROM account.external_users WHERE issuer NOT LIKE 'http%'`), "app backend")
 	by("stpk_orders:read", map[string]any{"subject": "u-1"}).Want(t, "another scope", 403, "key-scope")
 	admin := httpxtest.Token(t, auth.NewTokens([]byte("a signing key of thirty-two bytes"), time.Now), auth.Principal{UserID: 7, Role: auth.Admin})
 	by(admin, map[string]any{"subject": "u-1"}).Want(t, "an admin", 403, "forbidden")
 	by("", map[string]any{"subject": "u-1"}).Want(t, "a stranger", 401, "no-token")
 	by("stpk_users:exchange", map[string]any{"subject": "u\u202e1"}).Want(t, "an invisible character", 401, "")
+	// A user who has added an authenticator app shows its code also here.
+	pgtest.Exec(t, b.db, `INSERT INTO account.totp (user_id, secret, confirmed_at) SELECT id, decode(repeat('00', 48), 'hex'), now() FROM account.users`)
+	made := strings.Repeat("a", 26)
+	withToken := func(code string) httpxtest.Answer {
+		return httpxtest.Ask(t, b.router, "", http.MethodPost, "/api/v1/auth/exchange", map[string]any{"token": b.Token("u-1", nil), "totp": code})
+	}
+	by("stpk_users:exchange", map[string]any{"subject": "u-1"}).Want(t, "the backend alone", 403, "totp-required")
+	by("stpk_users:exchange", map[string]any{"subject": "u-1", "totp": made}).Want(t, "a made-up recovery code", 401, "wrong-totp")
+	withToken("").Want(t, "the token alone", 403, "totp-required")
+	withToken(made).Want(t, "a made-up recovery code", 401, "wrong-totp")
 	none := setup(t, func(s *exchange.Settings) { *s = config.Defaults[exchange.Settings]() })
 	none.exchange("x").Want(t, "no issuer", 404, "no-issuer")
 }
@@ -325,6 +335,8 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		"--oidc-issuer must":   func(s *exchange.Settings) { s.Issuer = "http://login.example" },
 		"--oidc-jwks-url must": func(s *exchange.Settings) { s.JWKSURL = "ftp://login.example/keys" },
 		"set --oidc-issuer":    func(s *exchange.Settings) { s.Issuer = "" },
+		"--login-url must":     func(s *exchange.Settings) { s.LoginURL = "javascript:alert(1)" },
+		"--login-url brings":   func(s *exchange.Settings) { *s = exchange.Settings{LoginURL: "https://shop.example/login"} },
 	} {
 		set := good
 		change(&set)

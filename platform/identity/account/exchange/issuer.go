@@ -23,6 +23,7 @@ import (
 
 // Settings name the issuer of the shop's own users; without one they register here.
 type Settings struct {
+	LoginURL   string   `name:"login-url" default:"" env:"STAMPEDE_LOGIN_URL" help:"The shop's own login, https://shop.example/login, if shoppers have accounts there only: pages send them there, and they cannot register or log in here. It comes back to return with #id_token and state. Empty: accounts of this server." rare:""`
 	Issuer     string   `name:"oidc-issuer" default:"" env:"STAMPEDE_OIDC_ISSUER" help:"Issuer of the shop's own users' tokens (OpenID Connect), as its tokens name it: https://login.shop.example. Empty: none."`
 	JWKSURL    string   `name:"oidc-jwks-url" default:"" env:"STAMPEDE_OIDC_JWKS_URL" help:"Where the issuer's keys are. Empty: its discovery document says it." rare:""`
 	Audience   string   `name:"oidc-audience" default:"" env:"STAMPEDE_OIDC_AUDIENCE" help:"Audience that the tokens must name: the client id of this shop at the issuer." rare:""`
@@ -41,10 +42,13 @@ func (s Settings) Check() error {
 		if s.JWKSURL != "" || s.Audience != "" {
 			return errors.New("--oidc-jwks-url and --oidc-audience are of an issuer: set --oidc-issuer")
 		}
+		if s.LoginURL != "" { // the pages have no backend that names their shopper
+			return errors.New("--login-url brings the pages a token of an issuer: set --oidc-issuer")
+		}
 		return nil
 	}
 	var wrong []error
-	for _, address := range []struct{ flag, url string }{{"--oidc-issuer", s.Issuer}, {"--oidc-jwks-url", s.JWKSURL}} {
+	for _, address := range []struct{ flag, url string }{{"--oidc-issuer", s.Issuer}, {"--oidc-jwks-url", s.JWKSURL}, {"--login-url", s.LoginURL}} {
 		u, err := url.Parse(address.url)
 		if address.url != "" && (err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !httpx.Loopback(u.Hostname()))) {
 			wrong = append(wrong, fmt.Errorf("%s must begin with https:// (http:// on this machine only)", address.flag))
@@ -75,6 +79,9 @@ const (
 	keysAge = time.Hour
 	// skew is how much later than its end a token is taken.
 	skew = 30 * time.Second
+	// issuedBefore is how long before the end of its user's logins a token may have been
+	// issued: the issuer's clock may be as much behind, and counts whole seconds.
+	issuedBefore = 5 * time.Second
 	// keysBytes bounds the issuer's documents.
 	keysBytes = 256 << 10
 )
@@ -95,37 +102,49 @@ type issuer struct {
 	fetched time.Time
 	tried   time.Time
 	failed  error // of the last try
+	refused bool  // a token, because its key cannot be had; until the keys are read again
 }
 
 // identity is who a token names.
-type identity struct{ subject, phone, nickname string }
+type identity struct {
+	subject, phone, nickname string
+	issued                   time.Time // the token; see current
+}
 
-// verify returns who a valid token names. errIssuer means that this cannot be told now.
+// verify returns who a valid ID token names. errIssuer means that this cannot be told now.
 func (i *issuer) verify(ctx context.Context, raw string) (who identity, err error) {
-	keys := &keySet{issuer: i}
-	verifier := oidc.NewVerifier(i.set.Issuer, keys, &oidc.Config{
-		ClientID: i.set.Audience, SupportedSigningAlgs: i.set.Algorithms, Now: func() time.Time { return i.now().Add(-skew) },
-	})
-	token, err := verifier.Verify(ctx, raw)
-	if keys.away != nil {
-		return who, keys.away
+	token, claims, err := i.read(ctx, raw)
+	if err == nil && claims["events"] != nil {
+		err = errors.New("exchange: a token about an event logs no user in") // a logout token, say
 	}
 	if err != nil {
-		return who, err
-	}
-	claims := map[string]any{}
-	if err := token.Claims(&claims); err != nil {
 		return who, err
 	}
 	text := func(claim string) string {
 		s, _ := claims[claim].(string)
 		return s
 	}
-	who = identity{subject: token.Subject, nickname: text(i.set.Nickname)}
+	who = identity{subject: token.Subject, nickname: text(i.set.Nickname), issued: token.IssuedAt}
 	if claims[i.set.Phone+"_verified"] == true { // who logs in by SMS shares the account of the phone
 		who.phone = text(i.set.Phone)
 	}
 	return who, nil
+}
+
+// read returns a token of the issuer for this shop that has not expired, and its claims.
+func (i *issuer) read(ctx context.Context, raw string) (token *oidc.IDToken, claims map[string]any, err error) {
+	keys := &keySet{issuer: i}
+	verifier := oidc.NewVerifier(i.set.Issuer, keys, &oidc.Config{
+		ClientID: i.set.Audience, SupportedSigningAlgs: i.set.Algorithms, Now: func() time.Time { return i.now().Add(-skew) },
+	})
+	token, err = verifier.Verify(ctx, raw)
+	if keys.away != nil {
+		return nil, nil, keys.away
+	}
+	if err == nil {
+		err = token.Claims(&claims)
+	}
+	return token, claims, err
 }
 
 // keySet is the issuer's keys for one token. It keeps the error of an issuer that is
@@ -175,9 +194,31 @@ func (i *issuer) keysOf(ctx context.Context, id string) ([]crypto.PublicKey, err
 		return found, nil
 	}
 	if err != nil {
+		i.mu.Lock()
+		i.refused = true
+		i.mu.Unlock()
 		return nil, errors.Join(errIssuer, err)
 	}
 	return nil, fmt.Errorf("exchange: the issuer has no key %q", id)
+}
+
+// away returns why logins cannot go through, nil if they can: while none of the issuer's
+// keys is known, or a token's could not be had, it asks for them.
+func (i *issuer) away(ctx context.Context) error {
+	i.mu.Lock()
+	fails := len(i.keys) == 0 || i.refused
+	i.mu.Unlock()
+	if !fails {
+		return nil
+	}
+	return i.refresh(ctx)
+}
+
+// count returns how many keys are known.
+func (i *issuer) count() float64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return float64(len(i.keys))
 }
 
 func (i *issuer) known(id string) (found []crypto.PublicKey, age time.Duration) {
@@ -207,7 +248,7 @@ func (i *issuer) refresh(ctx context.Context) error {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if i.failed = err; err == nil {
-			i.keys, i.fetched = keys, i.now()
+			i.keys, i.fetched, i.refused = keys, i.now(), false
 		}
 		return nil, err
 	})
@@ -232,14 +273,27 @@ func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 		}
 		at = discovered.Keys
 	}
-	var set jose.JSONWebKeySet
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
 	if err := i.get(ctx, at, &set); err != nil {
 		return nil, err
 	}
-	if len(set.Keys) == 0 {
-		return nil, errors.New("exchange: the issuer lists no keys")
+	// A key of a kind that is not known here must stop no other one (RFC 7517, 5).
+	var keys []jose.JSONWebKey
+	unread := errors.New("exchange: the issuer lists no keys")
+	for _, raw := range set.Keys {
+		var key jose.JSONWebKey
+		if err := json.Unmarshal(raw, &key); err != nil {
+			unread = err
+		} else if key.Key != nil { // it is for null
+			keys = append(keys, key)
+		}
 	}
-	return set.Keys, nil
+	if len(keys) == 0 {
+		return nil, unread
+	}
+	return keys, nil
 }
 
 func (i *issuer) get(ctx context.Context, address string, into any) error {

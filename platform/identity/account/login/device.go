@@ -26,10 +26,10 @@ type Device struct {
 
 // Tokens is the answer to a login.
 type Tokens struct {
-	AccessToken      string `json:"access_token" doc:"Send it as Authorization: Bearer …"`
+	AccessToken      string `json:"access_token" doc:"Send it as Authorization: Bearer …" example:"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMDAwMDQyIn0.Qm4k"`
 	TokenType        string `json:"token_type" enum:"Bearer"`
 	ExpiresIn        int64  `json:"expires_in" doc:"Seconds until the access token expires" example:"900"`
-	RefreshToken     string `json:"refresh_token" doc:"Valid for one refresh, at auth/refresh only"`
+	RefreshToken     string `json:"refresh_token" doc:"Valid for one refresh, at auth/refresh only" example:"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMDAwMDQyIn0.9x2c"`
 	RefreshExpiresAt string `json:"refresh_expires_at" format:"date-time"`
 	UserID           string `json:"user_id" example:"1000042"`
 }

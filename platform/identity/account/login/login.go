@@ -58,16 +58,19 @@ func (s *Service) Open(ctx context.Context, tx pgx.Tx, user int64, d Device, how
 }
 
 // ErrStaff refuses a login by exchange to a user with a role.
-var ErrStaff = fault.Plain(fault.Forbidden, fault.T("Staff log in with their own password.", "员工请使用自己的密码登录。"))
+var ErrStaff = fault.New(fault.Forbidden, "staff-login", fault.T("This account belongs to the shop's staff", "该账号属于店铺员工"),
+	fault.T("The shop's login opens no account with a role.", "具有后台权限的账号不能通过商城登录打开。"),
+	fault.T("Sign in to the back office with the account's phone, and buy with another account.", "请用该账号的手机号登录后台；购物请换用其他账号。"))
 
 // ErrConfirmerEnded reports that the confirming login has ended.
 var ErrConfirmerEnded = errors.New("account: the confirming login has ended")
 
 // OpenConfirmed opens a login of a user on a device in the caller's transaction and
 // returns its tokens. how names the method: password, sms, wechat, qr, register, exchange. It
-// returns account.ErrDisabled for a disabled user, and the blacklist's refusal for a listed
-// one. A login above mostLogins ends the user's least recently used one, so call the
-// revocation service's Tell after the commit.
+// returns account.ErrDisabled for a disabled user, account.ErrElsewhere for a shopper whose
+// account is in the shop's own system, and the blacklist's refusal for a listed user. A
+// login above mostLogins ends the user's least recently used one, so call the revocation
+// service's Tell after the commit.
 //
 // If another login of the user, the confirmer, has confirmed it, it ends when that one is
 // ended. ErrConfirmerEnded means that this has already happened, or that mostLogins logins
@@ -100,7 +103,9 @@ func (s *Service) OpenConfirmed(ctx context.Context, tx pgx.Tx, user, confirmer 
 		}
 	}
 	if how != ByExchange {
-		u.Role, err = s.firstAdmin(ctx, tx, u)
+		if u.Role, err = s.firstAdmin(ctx, tx, u); err == nil && u.Role == string(auth.Shopper) {
+			err = s.store.ShoppersLogInHere()
+		}
 	} else if u.Role != string(auth.Shopper) {
 		err = ErrStaff
 	}

@@ -137,9 +137,9 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 
 // ErrProof asks for a proof beside the access token.
 var ErrProof = fault.New(fault.Forbidden, "proof-required", fault.T("Confirm your identity", "请先验证身份"),
-	fault.T("Prove that it is you with password, code (sent by auth/sms-codes with the purpose erase) or wechat_code.",
-		"请用 password、code（由 auth/sms-codes 以 erase 用途发送）或 wechat_code 验证身份。"),
-	fault.T("Send the current password, or an SMS code.", "请提供当前密码或短信验证码。"))
+	fault.T("Prove that it is you with password, code (sent by auth/sms-codes with the purpose erase), wechat_code or token.",
+		"请用 password、code（由 auth/sms-codes 以 erase 用途发送）、wechat_code 或 token 验证身份。"),
+	fault.T("Send the current password, an SMS code, or a token of the shop's own login.", "请提供当前密码、短信验证码或商城登录的令牌。"))
 
 var errNotHeld = ErrProof.Saying(
 	fault.T("Send the refresh token of this login. An access token alone opens no other way to log in.",

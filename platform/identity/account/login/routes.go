@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/base/fault"
@@ -18,6 +19,9 @@ import (
 
 // Routes registers the routes of logins.
 func (s *Service) Routes(rt *httpx.Router) {
+	rt.API.Member("login_url", huma.Schema{
+		Type: huma.TypeString, Description: "Where shoppers log in instead, in a login-elsewhere or wrong-login problem", Examples: []any{"https://www.shop.example/login"},
+	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/auth/refresh", ID: "refresh", Load: httpx.Costly, Tag: "shopper", Summary: "Exchange a refresh token for new tokens", NoKey: "a repeated token gets the same successor while the answer may have been lost",
 		Description: "A refresh token is valid for one use. Repeated within 10 s, for example because the answer was lost, it gets the same successor; " +
@@ -120,7 +124,7 @@ type LoginView struct { //nolint:revive // the name in the API document
 	ID         string `json:"id"`
 	Current    bool   `json:"current" doc:"Whether this request uses the login"`
 	DeviceKind string `json:"device_kind" enum:"web,ios,android,wechat,desktop,other"`
-	DeviceName string `json:"device_name,omitempty" doc:"The name that the device gave"`
+	DeviceName string `json:"device_name,omitempty" doc:"The name that the device gave" example:"Li Wei’s phone"`
 	Address    string `json:"address,omitempty" doc:"The address of the last login or refresh" example:"203.0.113.7"`
 	How        string `json:"how" doc:"password, sms, wechat, qr or register" example:"password"`
 	CreatedAt  string `json:"created_at" format:"date-time"`

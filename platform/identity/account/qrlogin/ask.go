@@ -22,6 +22,9 @@ func (s *Service) ask(ctx context.Context, in *askInput) (*httpx.Output[QRLogin]
 	if err != nil {
 		return nil, err
 	}
+	if err := s.deps.Store.ShoppersLogInHere(); err != nil {
+		return nil, err
+	}
 	if err := s.deps.Guard.KeepOut("qr-ask", 0, "", d.ID, d.Address); err != nil {
 		return nil, err
 	}

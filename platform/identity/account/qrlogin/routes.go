@@ -23,14 +23,14 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Start a QR login", NoKey: httpx.NoLogin,
 		Description: "Show the picture, keep `poll_secret` private and poll `GET /api/v1/auth/qr/{qr_id}` with it. The `qr_id` alone gives no access. " +
 			"The login is bound to the device in this request.",
-		Refuses: []*fault.Error{blacklist.ErrRefused},
+		Refuses: []*fault.Error{account.ErrElsewhere, blacklist.ErrRefused},
 	}, s.ask)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}", ID: "poll-qr-login", Tag: "shopper",
 		Summary: "The state of a QR login, and its tokens once",
 		Description: "pending → scanned → confirmed, or denied; a login that takes too long has expired. The answer `confirmed` carries the tokens " +
 			"once, for the first request; after that the state is `claimed`. Poll again after `poll_after_ms`.",
-		Refuses: []*fault.Error{account.ErrDisabled, blacklist.ErrRefused},
+		Refuses: []*fault.Error{account.ErrDisabled, account.ErrElsewhere, blacklist.ErrRefused},
 	}, s.poll)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}/image.png", ID: "get-qr-login-image", Tag: "shopper",
@@ -74,7 +74,7 @@ type askInput struct {
 // QRLogin is a login that waits for a scan.
 type QRLogin struct { //nolint:revive // the name in the API document
 	QRID       string `json:"qr_id" example:"5b0e6f2d9c4a4f0e8d7c6b5a49382716" doc:"What the picture says"`
-	PollSecret string `json:"poll_secret" doc:"Send it in the header QR-Secret; never put it into a URL"`
+	PollSecret string `json:"poll_secret" doc:"Send it in the header QR-Secret; never put it into a URL" example:"pZ7mW4cD1s"`
 	URL        string `json:"url" doc:"What the picture says"`
 	Image      string `json:"image" doc:"Path of the picture" example:"/api/v1/auth/qr/5b0e6f2d9c4a4f0e8d7c6b5a49382716/image.png"`
 	ExpiresAt  string `json:"expires_at" format:"date-time"`
@@ -103,8 +103,8 @@ type idInput struct {
 }
 
 type askingDevice struct {
-	Kind string `json:"kind"`
-	Name string `json:"name"`
+	Kind string `json:"kind" example:"web"`
+	Name string `json:"name" example:"Chrome on Windows"`
 }
 
 // QRLoginScan is what the user who scanned a code sees before confirming.
@@ -113,7 +113,7 @@ type QRLoginScan struct { //nolint:revive // the name in the API document
 	Address   string       `json:"address" doc:"The asking device's address; empty when it is unknown" example:"203.0.113.7"`
 	AskedAt   string       `json:"asked_at" format:"date-time"`
 	ExpiresAt string       `json:"expires_at" format:"date-time"`
-	ScanToken string       `json:"scan_token" doc:"For confirm and deny"`
+	ScanToken string       `json:"scan_token" doc:"For confirm and deny" example:"T3k9x2vQ"`
 }
 
 type decideInput struct {

@@ -107,7 +107,7 @@ func withUser(id string, do func(user int64) error) error {
 type UserView struct {
 	ID          string    `json:"id" example:"1000042"`
 	Phone       string    `json:"phone,omitempty" doc:"In full for operators and admins, masked for viewers" example:"+8613800138000"`
-	Name        string    `json:"name,omitempty"`
+	Name        string    `json:"name,omitempty" example:"Li Wei"`
 	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
 	Status      string    `json:"status" enum:"active,disabled,erased" doc:"disabled: cannot log in; erased: deleted by its owner"`
 	HasPassword bool      `json:"has_password" doc:"Whether one is set"`
@@ -129,16 +129,16 @@ func userView(ctx context.Context, u account.User) UserView {
 
 type adminListInput struct {
 	httpx.ChangesInput
-	ID     int64  `query:"id" minimum:"1" doc:"Only this account"`
-	Phone  string `query:"phone" maxLength:"32" doc:"The whole number; in E.164 the plus sign is written %2B"`
-	Role   string `query:"role" enum:"shopper,viewer,operator,admin" doc:"Only with this role"`
-	Status string `query:"status" enum:"active,disabled,erased" doc:"Only in this state"`
+	ID     httpx.QueryID `query:"id" doc:"Only this account"`
+	Phone  string        `query:"phone" maxLength:"32" doc:"The whole number; in E.164 the plus sign is written %2B"`
+	Role   string        `query:"role" enum:"shopper,viewer,operator,admin" doc:"Only with this role"`
+	Status string        `query:"status" enum:"active,disabled,erased" doc:"Only in this state"`
 }
 
 func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.PageOutput[UserView], error) {
 	p := accountdb.ListUsersParams{}
-	if in.ID != 0 {
-		p.ID = &in.ID
+	if in.ID.N != 0 {
+		p.ID = &in.ID.N
 	}
 	if in.Phone != "" {
 		phone, err := s.searched(ctx, in.Phone)

@@ -230,7 +230,7 @@ func (s *Service) firstAdminRoute(rt *httpx.Router) {
 
 type firstAdminInput struct {
 	Body struct {
-		Link     string             `json:"link" maxLength:"128" doc:"The last part of the printed link"`
+		Link     string             `json:"link" maxLength:"128" doc:"The last part of the printed link" example:"f3Kq9ZpT"`
 		Phone    string             `json:"phone" maxLength:"32" example:"13800138000"`
 		Password string             `json:"password" maxLength:"128" doc:"8 to 128 characters; not the phone, not the shop's name, none of the 10,000 most common ones"`
 		Device   *login.DeviceInput `json:"device,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -37,12 +38,13 @@ var (
 		fault.T("Try again in a moment, or log in by phone.", "请稍后重试，或使用手机号登录。"))
 )
 
+// App is what WeChat knows an app of the shop by.
+type App struct{ ID, Secret string }
+
 // Config is how WeChat is reached.
 type Config struct {
-	BaseURL string // https://api.weixin.qq.com, without a trailing slash
-	AppID   string
-	Secret  string
-	Kind    Kind
+	BaseURL string       // https://api.weixin.qq.com, without a trailing slash
+	Apps    map[Kind]App // the shop's, at most one of each kind
 	// PageURL is where shoppers agree to a login, without a trailing slash; ReturnURL is
 	// the shop's page to which WeChat sends them then, with a code. Without it there is no
 	// such login: an app or a mini program asks for its codes itself.
@@ -50,9 +52,9 @@ type Config struct {
 	outbound.Config
 }
 
-// DefaultConfig returns the defaults; the caller sets AppID and Secret.
+// DefaultConfig returns the defaults; the caller sets Apps.
 func DefaultConfig() Config {
-	return Config{BaseURL: "https://api.weixin.qq.com", PageURL: "https://open.weixin.qq.com", Kind: Official, Config: outbound.Config{
+	return Config{BaseURL: "https://api.weixin.qq.com", PageURL: "https://open.weixin.qq.com", Config: outbound.Config{
 		Peer: "wechat", Conns: 8, MaxBytes: 16 << 10, // more exchanges are rarely in flight, and an answer has under 1 KiB
 		Timeout: 3 * time.Second, Attempts: 1, // a shopper waits, and a code is valid once
 		BreakerFailures: 5, BreakerDelay: 5 * time.Second, // a WeChat that hangs must not tie up the server
@@ -75,18 +77,28 @@ type Identity struct {
 	UnionID string // identifies a person across all apps of one owner; often empty
 }
 
-// Redirects reports whether WeChat passes codes in a URL, which an attacker can send to a
-// user: those of a page, not those that a mini program asks for itself.
-func (c *Client) Redirects() bool { return c.cfg.Kind == Official }
+// App returns the kind of the app that a client names, and whether the shop has it. A
+// client that names none is a page, or of the only app.
+func (c *Client) App(named Kind) (kind Kind, has bool) {
+	if kind = named; kind == "" {
+		kind = Official
+		if _, page := c.cfg.Apps[Official]; !page {
+			kind = Mini
+		}
+	}
+	_, has = c.cfg.Apps[kind]
+	return kind, has
+}
 
 // AuthorizeURL is where a page inside WeChat sends its shopper for a code; "" where there
 // is no such page. The scope makes WeChat say who the shopper is in the shop's other apps
 // too. WeChat compares the address with a pattern, so the members keep this order.
 func (c *Client) AuthorizeURL(state string) string {
-	if !c.Redirects() || c.cfg.ReturnURL == "" {
+	app, page := c.cfg.Apps[Official]
+	if !page || c.cfg.ReturnURL == "" {
 		return ""
 	}
-	return c.cfg.PageURL + "/connect/oauth2/authorize?appid=" + url.QueryEscape(c.cfg.AppID) + "&redirect_uri=" + url.QueryEscape(c.cfg.ReturnURL) +
+	return c.cfg.PageURL + "/connect/oauth2/authorize?appid=" + url.QueryEscape(app.ID) + "&redirect_uri=" + url.QueryEscape(c.cfg.ReturnURL) +
 		"&response_type=code&scope=snsapi_userinfo&state=" + url.QueryEscape(state) + "#wechat_redirect"
 }
 
@@ -125,14 +137,14 @@ const retryAfter = 30 * time.Second
 // mostCode bounds a code; WeChat's have 32 characters today.
 const mostCode = 128
 
-// Exchange returns the identity behind a code: ErrBadCode for a code that WeChat
-// rejects, ErrUnavailable when WeChat gives no verdict.
-func (c *Client) Exchange(ctx context.Context, code string) (Identity, error) {
+// Exchange returns the identity behind a code of an app that the shop has: ErrBadCode for
+// a code that WeChat rejects, ErrUnavailable when WeChat gives no verdict.
+func (c *Client) Exchange(ctx context.Context, kind Kind, code string) (Identity, error) {
 	if code == "" || len(code) > mostCode {
 		return Identity{}, ErrBadCode
 	}
 	var a answer
-	err := c.Do(ctx, outbound.Request{URL: c.address(code)}, func(r outbound.Reply) (err error) {
+	err := c.Do(ctx, outbound.Request{URL: c.address(kind, code)}, func(r outbound.Reply) (err error) {
 		a, err = read(r)
 		return err
 	})
@@ -142,15 +154,16 @@ func (c *Client) Exchange(ctx context.Context, code string) (Identity, error) {
 	case a.Code != 0:
 		return Identity{}, a.fault()
 	}
-	return Identity{AppID: c.cfg.AppID, OpenID: a.OpenID, UnionID: a.UnionID}, nil
+	return Identity{AppID: c.cfg.Apps[kind].ID, OpenID: a.OpenID, UnionID: a.UnionID}, nil
 }
 
 // address is the exchange's URL. It contains the app's secret, as WeChat requires,
 // so it must not appear in an error.
-func (c *Client) address(code string) string {
-	q := url.Values{"appid": {c.cfg.AppID}, "secret": {c.cfg.Secret}, "grant_type": {"authorization_code"}}
+func (c *Client) address(kind Kind, code string) string {
+	app := c.cfg.Apps[kind]
+	q := url.Values{"appid": {app.ID}, "secret": {app.Secret}, "grant_type": {"authorization_code"}}
 	path := "/sns/oauth2/access_token"
-	if c.cfg.Kind == Mini {
+	if kind == Mini {
 		path = "/sns/jscode2session"
 		q.Set("js_code", code)
 	} else {
@@ -177,21 +190,36 @@ func read(r outbound.Reply) (answer, error) {
 
 var errUnreadable = errors.New("wechat: the answer is not in WeChat's format")
 
-// Settings configure the WeChat app for logins.
+// Settings configure the shop's WeChat apps for logins.
 type Settings struct {
-	WechatAppID     string `default:"" env:"STAMPEDE_WECHAT_APP_ID" help:"WeChat app that shoppers log in with. Empty: no WeChat login."`
-	WechatAppSecret string `default:"" env:"STAMPEDE_WECHAT_APP_SECRET" help:"That app's secret." secret:""`
-	WechatKind      Kind   `default:"official" enum:"official,mini" env:"STAMPEDE_WECHAT_KIND" help:"Type of the app: official (account, web page) or mini (program)." rare:""`
-	WechatURL       string `default:"https://api.weixin.qq.com" env:"STAMPEDE_WECHAT_URL" help:"Base URL of WeChat's API, without a path." rare:""`
+	WechatAppID         string `default:"" env:"STAMPEDE_WECHAT_APP_ID" help:"WeChat official account in which shoppers log in on the pages. Empty: none."`
+	WechatAppSecret     string `default:"" env:"STAMPEDE_WECHAT_APP_SECRET" help:"That account's secret." secret:""`
+	WechatMiniAppID     string `default:"" env:"STAMPEDE_WECHAT_MINI_APP_ID" help:"WeChat mini program whose shoppers log in. Empty: none." rare:""`
+	WechatMiniAppSecret string `default:"" env:"STAMPEDE_WECHAT_MINI_APP_SECRET" help:"That mini program's secret." secret:"" rare:""`
+	WechatURL           string `default:"https://api.weixin.qq.com" env:"STAMPEDE_WECHAT_URL" help:"Base URL of WeChat's API, without a path." rare:""`
 }
 
-// Check returns an error that names the wrong setting.
+// Apps are the apps that are set.
+func (s Settings) Apps() map[Kind]App {
+	apps := map[Kind]App{Official: {s.WechatAppID, s.WechatAppSecret}, Mini: {s.WechatMiniAppID, s.WechatMiniAppSecret}}
+	maps.DeleteFunc(apps, func(_ Kind, app App) bool { return app.ID == "" })
+	return apps
+}
+
+// Check returns an error for each wrong setting.
 func (s Settings) Check() error {
+	var wrong []error
 	if (s.WechatAppID == "") != (s.WechatAppSecret == "") {
-		return errors.New("--wechat-app-id and --wechat-app-secret belong together: give both or neither")
+		wrong = append(wrong, errors.New("--wechat-app-id and --wechat-app-secret belong together: give both or neither"))
 	}
-	if s.WechatAppID != "" && !httpx.Private(s.WechatURL) {
-		return errors.New("--wechat-url must begin with https://, or http:// and a loopback address: the app's secret is sent there")
+	if (s.WechatMiniAppID == "") != (s.WechatMiniAppSecret == "") {
+		wrong = append(wrong, errors.New("--wechat-mini-app-id and --wechat-mini-app-secret belong together: give both or neither"))
 	}
-	return nil
+	if s.WechatAppID != "" && s.WechatAppID == s.WechatMiniAppID {
+		wrong = append(wrong, errors.New("--wechat-mini-app-id must be the mini program's own: it is the official account's"))
+	}
+	if len(s.Apps()) > 0 && !httpx.Private(s.WechatURL) {
+		wrong = append(wrong, errors.New("--wechat-url must begin with https://, or http:// and a loopback address: the apps' secrets are sent there"))
+	}
+	return errors.Join(wrong...)
 }

@@ -29,6 +29,10 @@ func client(t *testing.T, change func(*wechat.Config)) *wechat.Client {
 	return c
 }
 
+func appsOf(srv *wechattest.Server) map[wechat.Kind]wechat.App {
+	return map[wechat.Kind]wechat.App{wechat.Official: {ID: srv.AppID, Secret: srv.Secret}, wechat.Mini: {ID: srv.MiniAppID, Secret: srv.Secret}}
+}
+
 // Both kinds of app exchange a code once, and WeChat's errors are sorted into those
 // that the shopper can fix and the others.
 func TestExchange(t *testing.T) {
@@ -38,23 +42,24 @@ func TestExchange(t *testing.T) {
 			t.Parallel()
 			srv := wechattest.New(t)
 			c := client(t, func(cfg *wechat.Config) {
-				cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = srv.URL, srv.AppID, srv.Secret, kind
+				cfg.BaseURL, cfg.Apps = srv.URL, appsOf(srv)
 			})
+			app := appsOf(srv)[kind].ID
 			code := srv.Code("open-li", "union-li")
-			who, err := c.Exchange(t.Context(), code)
-			if want := (wechat.Identity{AppID: srv.AppID, OpenID: "open-li", UnionID: "union-li"}); who != want || err != nil {
+			who, err := c.Exchange(t.Context(), kind, code)
+			if want := (wechat.Identity{AppID: app, OpenID: "open-li", UnionID: "union-li"}); who != want || err != nil {
 				t.Errorf("Exchange = %+v, %v", who, err)
 			}
 			calls := srv.Calls()
 			for _, bad := range []string{code, "made-up", "", strings.Repeat("c", 129)} {
-				if who, err := c.Exchange(t.Context(), bad); !errors.Is(err, wechat.ErrBadCode) || who != (wechat.Identity{}) {
+				if who, err := c.Exchange(t.Context(), kind, bad); !errors.Is(err, wechat.ErrBadCode) || who != (wechat.Identity{}) {
 					t.Errorf("Exchange(%.10q) = %+v, %v", bad, who, err)
 				}
 			}
 			require.Equal(t, "calls for two possible codes", srv.Calls()-calls, 2)
 			for _, ill := range []int{-1, 45011, 40013, 40125, 1} {
 				srv.FallIll(ill)
-				if _, err := c.Exchange(t.Context(), srv.Code("open-li", "")); !errors.Is(err, wechat.ErrUnavailable) {
+				if _, err := c.Exchange(t.Context(), kind, srv.Code("open-li", "")); !errors.Is(err, wechat.ErrUnavailable) {
 					t.Errorf("errcode %d: %v", ill, err)
 				}
 			}
@@ -67,13 +72,13 @@ func TestWrongCodesLeaveTheBreakerClosed(t *testing.T) {
 	t.Parallel()
 	srv := wechattest.New(t)
 	c := client(t, func(cfg *wechat.Config) {
-		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.BreakerFailures, cfg.BreakerDelay = srv.URL, srv.AppID, srv.Secret, 1, time.Hour
+		cfg.BaseURL, cfg.Apps, cfg.BreakerFailures, cfg.BreakerDelay = srv.URL, appsOf(srv), 1, time.Hour
 	})
-	if _, err := c.Exchange(t.Context(), "made-up"); !errors.Is(err, wechat.ErrBadCode) || !c.Available() {
+	if _, err := c.Exchange(t.Context(), wechat.Official, "made-up"); !errors.Is(err, wechat.ErrBadCode) || !c.Available() {
 		t.Errorf("a wrong code: %v, the next call is made: %v", err, c.Available())
 	}
 	srv.FallIll(-1)
-	if _, err := c.Exchange(t.Context(), srv.Code("open-li", "")); !errors.Is(err, wechat.ErrUnavailable) || c.Available() {
+	if _, err := c.Exchange(t.Context(), wechat.Official, srv.Code("open-li", "")); !errors.Is(err, wechat.ErrUnavailable) || c.Available() {
 		t.Errorf("a failing WeChat: %v, the next call is made: %v", err, c.Available())
 	}
 }
@@ -107,9 +112,9 @@ func TestErrorsHoldNoSecret(t *testing.T) {
 		"hanging":    serve(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
 	} {
 		c := client(t, func(cfg *wechat.Config) {
-			cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Timeout = base, "wx1", secret, 200*time.Millisecond
+			cfg.BaseURL, cfg.Apps, cfg.Timeout = base, map[wechat.Kind]wechat.App{wechat.Official: {ID: "wx1", Secret: secret}}, 200*time.Millisecond
 		})
-		_, err := c.Exchange(context.WithoutCancel(t.Context()), code)
+		_, err := c.Exchange(context.WithoutCancel(t.Context()), wechat.Official, code)
 		if !errors.Is(err, wechat.ErrUnavailable) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), code) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -7,6 +7,9 @@
 // answer has used the code up, and the client can get another without user
 // interaction.
 //
+// A shop may have an official account and a mini program. A person has another openid in
+// each, and one union id in both if the shop has bound them at WeChat's open platform.
+//
 // Package account requires of a page's code the state that this client got before. An
 // app with WeChat's SDK gets a state the same way; a mini program's code passes through
 // no URL and has none.

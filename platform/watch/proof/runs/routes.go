@@ -40,15 +40,15 @@ type RunView struct {
 	EndedAt     string `json:"ended_at,omitempty" format:"date-time" doc:"Absent while it runs"`
 	ChecksDone  int    `json:"checks_done"`
 	ChecksTotal int    `json:"checks_total"`
-	Current     string `json:"current,omitempty" doc:"The check that runs now"`
-	SHA256      string `json:"sha256,omitempty" doc:"SHA-256 of the document, in hex"`
+	Current     string `json:"current,omitempty" doc:"The check that runs now" example:"I1 never oversold"`
+	SHA256      string `json:"sha256,omitempty" doc:"SHA-256 of the document, in hex" example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"`
 }
 
 // runDetail is a run with what it found.
 type runDetail struct {
 	RunView
 	Outcomes []proof.Outcome `json:"outcomes" doc:"Each check with its violations; empty while it runs"`
-	Document string          `json:"document,omitempty" doc:"The same as JSON text, in exactly the bytes that the hash is of"`
+	Document string          `json:"document,omitempty" doc:"The same as JSON text, in exactly the bytes that the hash is of" example:"{\"passed\":true}"`
 	Note     string          `json:"note,omitempty" doc:"Why there are no outcomes"`
 }
 

@@ -137,6 +137,20 @@ func click(selector string) chromedp.Action {
 	return chromedp.Tasks{until("document.querySelector(" + quoted + ")"), chromedp.Evaluate("document.querySelector("+quoted+").click()", nil)}
 }
 
+// text reads what a part of the page says, once it is there.
+func text(selector string, into *string) chromedp.Action {
+	part := "document.querySelector(" + strconv.Quote(selector) + ")"
+	return chromedp.Tasks{until(part), chromedp.Evaluate(part+".innerText", into)}
+}
+
+// upload chooses a file in a form. Like all here it is a script: chromedp's own actions ask for an
+// element's number first, which ends with the document that the browser may be about to leave.
+func upload(selector, name, content string) chromedp.Action {
+	input := "document.querySelector(" + strconv.Quote(selector) + ")"
+	return chromedp.Tasks{until(input), chromedp.Evaluate(`{ const chosen = new DataTransfer();
+		chosen.items.add(new File([`+strconv.Quote(content)+`], `+strconv.Quote(name)+`)); `+input+`.files = chosen.files }`, nil)}
+}
+
 // ordered waits for a status of the visitor's order on the page.
 func ordered(status string) chromedp.Action {
 	return until("document.querySelector('sale-card')?.dataset.order === " + strconv.Quote(status))
@@ -208,10 +222,10 @@ func TestLivePage(t *testing.T) {
 		chromedp.Navigate(p.URL+"/demo"),
 		chromedp.Evaluate(`import(document.querySelector("script[src]").src).then(({ ready, serverNow }) => ready.then(() => Date.now() - serverNow()))`, &ahead, awaitPromise),
 		until(timeToBuy),
-		chromedp.Text(`#price`, &price, chromedp.ByQuery),
+		text(`#price`, &price),
 		click("#buy"),
 		ordered("pending_payment"),
-		chromedp.WaitVisible("#number code", chromedp.ByQuery), chromedp.Evaluate(wholeNumber, &number),
+		until(`document.querySelector("#number code")?.checkVisibility()`), chromedp.Evaluate(wholeNumber, &number),
 		emulation.SetFocusEmulationEnabled(true), // browsers copy only for the focused page
 		chromedp.Evaluate(`document.querySelector("#number .copy").click()`, nil, asAPerson), until(`document.querySelector("#number .copy").textContent === "Copied"`),
 	)
@@ -230,15 +244,15 @@ func TestLivePage(t *testing.T) {
 		click("#buy"), click(`dialog [data-provider="wechat"]`), click("#pay"), until(`document.querySelector("dialog img.code")?.naturalWidth === 256`),
 		until(`document.querySelector("#practice").href.startsWith("http")`), click("dialog .row button"))
 	do(ctx, t, "pay at the other company in the same tab and return to the order",
-		click("#buy"), click(`dialog [data-provider="alipay"]`), click("#pay"), chromedp.WaitReady(`button[value="pay"]`, chromedp.ByQuery), click(`button[value="pay"]`),
-		chromedp.WaitReady(`main[data-state="captured"] a[href$="`+number+`"]`, chromedp.ByQuery), click(`main p a`),
-		chromedp.WaitReady(`#order[data-status="paid"]`, chromedp.ByQuery))
+		click("#buy"), click(`dialog [data-provider="alipay"]`), click("#pay"), click(`button[value="pay"]`),
+		click(`main[data-state="captured"] p a[href$="`+number+`"]`),
+		until(`document.querySelector("#order")?.dataset.status === "paid"`))
 	do(second, t, "get a push", ordered("paid"), until(`document.querySelector("sale-card").dataset.pushed === "paid"`))
 	do(ctx, t, "read what happened, and find the order in the list", until(`document.querySelector("#order")?.dataset.status === "paid" && document.querySelector(".timeline").textContent.includes("Payment confirmed")`),
 		chromedp.Navigate(p.URL+"/?orders"), until(`document.querySelector('#orders a[href$="`+number+`"] .go')?.textContent === "Paid"`))
 	do(ctx, t, "send a crowd", chromedp.Navigate(p.URL+"/demo"), click("#send"))
 	do(second, t, "kill Redis meanwhile", chromedp.Navigate(p.URL+"/demo"), click("#kill"), until(`document.querySelector("#kill").disabled`),
-		until(`document.querySelector("#outage").textContent.includes("违反 0 处")`), chromedp.Text(`#outage`, &healed, chromedp.ByQuery))
+		until(`document.querySelector("#outage").textContent.includes("违反 0 处")`), text(`#outage`, &healed))
 	if !regexp.MustCompile(`，(0\.[1-9]|[1-9]\d*\.\d) 秒后全部恢复`).MatchString(healed) || !regexp.MustCompile(`核对 [1-9]\d 项`).MatchString(healed) {
 		t.Errorf("after Redis was killed the page says: %s", healed)
 	}
@@ -246,14 +260,14 @@ func TestLivePage(t *testing.T) {
 		until(`document.querySelector("#run").textContent.includes("responses/s")`),
 		click("#prove"),
 		until(`document.querySelector("#outcomes table")`),
-		chromedp.Text(`#outcomes`, &outcomes, chromedp.ByQuery),
+		text(`#outcomes`, &outcomes),
 		chromedp.Evaluate(chart, &drawn),
 		chromedp.Evaluate(`document.querySelector("#proof").dataset.proved`, &proved),
 	)
 	require.Equal(t, "the books are proved:\n"+outcomes, proved, "true")
 	do(second, t, "read that in Chinese, with the same chart", chromedp.Reload(),
 		until(`document.querySelector("#run").textContent.includes("每秒应答")`), chromedp.Evaluate(chart, &again), click("#prove"), until(`document.querySelector("#outcomes table")`),
-		chromedp.Text(`#outcomes`, &outcomes, chromedp.ByQuery),
+		text(`#outcomes`, &outcomes),
 		chromedp.Evaluate(`String([...document.querySelectorAll("#outcomes td:nth-child(2)")].every((name) => /\p{Script=Han}/u.test(name.textContent)))`, &proved))
 	require.Equal(t, "each check has a Chinese name:\n"+outcomes, proved, "true")
 	if drawn == "" || again != drawn {

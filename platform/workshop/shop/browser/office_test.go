@@ -3,10 +3,10 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -85,7 +85,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *shop.Instance, sale
 		chromedp.Navigate(link), fill(`[name=phone]`, phone), fill(`[name=password]`, password), click(`main button`),
 		says("Authenticator app"), chromedp.Navigate(in.URL+"/admin/orders"), says("Authenticator app"), // where one who leaves comes back to
 		click(`main button`), until(`document.querySelector("img.qr")?.naturalWidth === 256`),
-		chromedp.Text(`main code`, &secret, chromedp.ByQuery))
+		text(`main code`, &secret))
 	digits, err := totp.GenerateCode(secret, time.Now())
 	require.NoError(t, err)
 	do(tab, t, "add the authenticator app and see the orders",
@@ -100,6 +100,14 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *shop.Instance, sale
 		fill(`form[action$="/cancel"] [name=reason]`, "The shopper called."), click(`form[action$="/cancel"] button`),
 		says("The order is canceled"), says("The shopper called."), until(fitsPhone), shot("order"))
 	shopper.AwaitStatus(t, no, "closed", time.Minute)
+	operator, of := shop.Mint(t, 1, auth.Operator), "/api/v1/admin/orders/"+no
+	in.Do(t, http.MethodPatch, of+"/external", operator, json.RawMessage(`{"external_id":"SO-1","metadata":{"erp":"7"}}`), http.StatusOK)
+	do(tab, t, "correct the external id, and find the order by it",
+		chromedp.Navigate(in.URL+"/admin/orders/"+no), until(`document.querySelector("[name=external_id]")?.value === "SO-1"`),
+		fill(`[name=external_id]`, "SO 2"), click(`form[action$="/external"] button`), until(`document.querySelector("[name=external_id][aria-invalid]")`),
+		fill(`[name=external_id]`, "SO-2"), click(`form[action$="/external"] button`), says("External id saved"),
+		chromedp.Navigate(in.URL+"/admin/orders?q=SO-2"), until(`document.querySelectorAll("tbody tr").length === 1`), says("SO-2"), until(fitsPhone), shot("orders-external"))
+	require.Equal(t, "metadata after the form", fmt.Sprint(in.Do(t, http.MethodGet, of, operator, nil, http.StatusOK)["metadata"]), "map[erp:7]")
 	do(tab, t, "read the sale in Chinese",
 		chromedp.Navigate(in.URL+"/admin/activities/"+sale.ActivityID+"?language=zh"), says("暂停活动"), until(fitsPhone), shot("sale-zh"),
 		click(`form[action$="/activities/`+sale.ActivityID+`/pause"] button`), says("活动已在所有实例上暂停"), says("已暂停"),
@@ -175,9 +183,7 @@ func importsASale(tab context.Context, t *testing.T, in *shop.Instance) {
 	t.Helper()
 	const sheet = "\ufeff场次,开抢时间,结束时间,商品编码,商品名称,原价,秒杀价,库存\n双十二,2031-12-12 20:00,2031-12-12 22:00,lamp,台灯,199,19.90,50\n,,,desk,书桌,199,299,5\n"
 	file := func(name, content string) chromedp.Action {
-		path := filepath.Join(t.TempDir(), name)
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-		return chromedp.Tasks{fill(`form[action$="/import"] [name=name]`, "双十二"), chromedp.SetUploadFiles(`form[action$="/import"] [name=file]`, []string{path}, chromedp.ByQuery)}
+		return chromedp.Tasks{fill(`form[action$="/import"] [name=name]`, "双十二"), upload(`form[action$="/import"] [name=file]`, name, content)}
 	}
 	do(tab, t, "import a sale",
 		chromedp.Navigate(in.URL+"/admin/activities"), file("wrong.csv", sheet), click(`form[action$="/import"] button`),
@@ -198,12 +204,10 @@ func replacesByDocument(tab context.Context, t *testing.T, in *shop.Instance) {
 	var document string
 	do(tab, t, "download the document", chromedp.Navigate(in.URL+"/admin/activities/"+activity), until(`document.querySelector('`+form+` a[href="/admin/documents/erp%2F7"]')`),
 		chromedp.Evaluate(`fetch("/admin/documents/erp%2F7").then(answer => answer.text())`, &document, awaitPromise))
-	upload := func(content string) chromedp.Action {
-		path := filepath.Join(t.TempDir(), "sale.json")
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-		return chromedp.Tasks{chromedp.SetUploadFiles(form+` [name=file]`, []string{path}, chromedp.ByQuery), click(form + ` button`)}
+	send := func(content string) chromedp.Action {
+		return chromedp.Tasks{upload(form+` [name=file]`, "sale.json", content), click(form + ` button`)}
 	}
 	do(tab, t, "send it back changed",
-		upload(strings.Replace(document, `"external_id":"s",`, "", 1)), says("sessions[0].external_id: "), until(`document.querySelector("h1").innerText.includes("Planned elsewhere")`),
-		upload(strings.Replace(document, `"Planned elsewhere"`, `"Changed elsewhere"`, 1)), says("活动已与文档一致"), until(`document.querySelector("h1").innerText.includes("Changed elsewhere")`), shot("document-zh"))
+		send(strings.Replace(document, `"external_id":"s",`, "", 1)), says("sessions[0].external_id: "), until(`document.querySelector("h1").innerText.includes("Planned elsewhere")`),
+		send(strings.Replace(document, `"Planned elsewhere"`, `"Changed elsewhere"`, 1)), says("活动已与文档一致"), until(`document.querySelector("h1").innerText.includes("Changed elsewhere")`), shot("document-zh"))
 }

@@ -38,7 +38,7 @@ const faintTexts = `(() => {
 	}
 	const light = (c) => c.map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0)
 	const ratio = (a, b) => { const [low, high] = [light(a), light(b)].sort((x, y) => x - y); return (high + 0.05) / (low + 0.05) }
-	const root = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body, shown = []
+	const page = ` + deep + `, root = [...page.querySelectorAll("dialog[open]")].at(-1) ?? page.body ?? page, shown = []
 	for (let walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), text; (text = walk.nextNode());) if (text.data.trim()) shown.push([text.parentElement, text.data.trim()])
 	for (const field of root.querySelectorAll("input:not([type=checkbox], [type=range]), textarea")) if (field.value) shown.push([field, field.value])
 	return shown.filter(([node]) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && !node.closest("script, style, noscript, option") && node.getClientRects().length).flatMap(([node, text]) => {
@@ -108,7 +108,7 @@ func readable(tab context.Context, t *testing.T, state string) {
 	}
 	for _, width := range []int64{320, 390} {
 		var wide bool
-		steps = append(steps, emulation.SetDeviceMetricsOverride(width, 800, 1, false), chromedp.Evaluate(`[document.documentElement, ...document.querySelectorAll("dialog[open]")].some((box) => box.scrollWidth > box.clientWidth)`, &wide),
+		steps = append(steps, emulation.SetDeviceMetricsOverride(width, 800, 1, false), chromedp.Evaluate(`[document.documentElement, ...`+deep+`.querySelectorAll("dialog[open]")].some((box) => box.scrollWidth > box.clientWidth)`, &wide),
 			chromedp.ActionFunc(func(context.Context) error {
 				if wide {
 					flaws = append(flaws, "it is wider than "+strconv.FormatInt(width, 10)+" px")
@@ -164,8 +164,7 @@ func keepsAnAccount(tab context.Context, t *testing.T, in *shop.Instance) {
 // paysAtTheBank presses the button of the sandbox's page and returns to the order.
 func paysAtTheBank() chromedp.Action {
 	return chromedp.Tasks{
-		chromedp.WaitReady(`main[data-state="open"] button[value="pay"]`, chromedp.ByQuery), click(`button[value="pay"]`),
-		chromedp.WaitReady(`main[data-state="captured"] p a`, chromedp.ByQuery), click(`main p a`), until(`document.querySelector("#order")?.dataset.status === "paid"`),
+		click(`main[data-state="open"] button[value="pay"]`), click(`main[data-state="captured"] p a`), until(`document.querySelector("#order")?.dataset.status === "paid"`),
 	}
 }
 
@@ -312,7 +311,7 @@ func buysByKeyboard(tab context.Context, t *testing.T, in *shop.Instance) {
 	do(tab, t, "look at the order that waits", chromedp.Navigate(in.URL+"/?order="+no), until(`document.querySelector("#order") && document.querySelector("#buy:not([disabled])")`))
 	still(tab, t, "the order to pay")
 	do(tab, t, "pay and return", tabTo(t, "#buy"), enter, until(`document.activeElement.id === "pay"`), enter, until(`document.activeElement.value === "pay"`), enter,
-		chromedp.WaitReady(`main[data-state="captured"] p a`, chromedp.ByQuery), tabTo(t, "main p a"), enter, until(`document.querySelector("#order")?.dataset.status === "paid"`))
+		until(`document.querySelector('main[data-state="captured"] p a')`), tabTo(t, "main p a"), enter, until(`document.querySelector("#order")?.dataset.status === "paid"`))
 	still(tab, t, "the paid order")
 	do(tab, t, "report a problem", tabTo(t, "#dispute"), enter, until(`document.activeElement.name === "reason"`), chromedp.KeyEvent("Broken."), tabTo(t, "dialog form .end button"), enter,
 		until(`document.querySelector("#talk")`), until(`document.activeElement.matches("h2")`))

@@ -57,7 +57,7 @@ func sharesTheWork(admin context.Context, t *testing.T, in *shop.Instance, sale 
 
 	do(admin, t, "ask for a refund, by the keyboard alone",
 		chromedp.Navigate(in.URL+"/admin/orders/"+no), says("退款"), tabTo(t, ".skip"), chromedp.KeyEvent(kb.Enter), until(`document.activeElement.id === "main"`),
-		tabTo(t, `summary:has(+ form[action$="/refund"])`), chromedp.KeyEvent(kb.Enter), tabTo(t, `form[action$="/refund"] [name=note]`), input.InsertText("顾客来电"),
+		tabTo(t, `summary:has(+ form[action$="/refund"])`), chromedp.KeyEvent(kb.Enter), tabTo(t, `form[action$="/refund"] [name=reason]`), input.InsertText("顾客来电"),
 		tabTo(t, `form[action$="/refund"] button`), chromedp.KeyEvent(kb.Enter), says("退款已发起"), says("待审批"),
 		chromedp.Navigate(in.URL+"/admin/refunds?status=awaiting_approval"), click(`form[action$="/approve"] button`), says("须由另一位运营人员审批"))
 	do(colleague, t, "answer the dispute and approve the refund",
@@ -90,7 +90,7 @@ func plansAhead(tab context.Context, t *testing.T, in *shop.Instance) {
 	var repeated string
 	do(tab, t, "repeat the imported session for two more days, and the whole sale in a year",
 		chromedp.Evaluate(`[...document.querySelectorAll("time")].map((at) => at.textContent).at(-1).slice(0, 10)`, &repeated),
-		fill(`form[action$="/repeat"] [name=until]`, "2031-12-14"), chromedp.Evaluate(`document.querySelector('form[action$="/repeat"] [name=extend_activity]').click()`, nil),
+		fill(`form[action$="/repeat"] [name=last_day]`, "2031-12-14"), chromedp.Evaluate(`document.querySelector('form[action$="/repeat"] [name=extend_activity]').click()`, nil),
 		click(`form[action$="/repeat"] button`), says("已按天生成场次"), says("2031-12-14 20:00:00"),
 		fill(`form[action$="/clone"] [name=shift_days]`, "366"), click(`form[action$="/clone"] button`), says("已复制为草稿"), says("2032-12-14 20:00:00"))
 	require.Equal(t, "the day of the imported session", repeated, "2031-12-12")

@@ -232,7 +232,7 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 				return false
 			}
 			a := list[0].(map[string]any)
-			return strings.Contains(text(a, "detail"), "It lasted ") && text(a, "first_seen") < text(a, "last_seen")
+			return strings.Contains(text(a, "detail"), "It lasted ") && text(a, "first_seen_at") < text(a, "last_seen_at")
 		}, "the alarm that says how long it lasted")
 		if name == "Postgres" {
 			line.AwaitStatus(t, queued, "pending_payment", 10*time.Second)

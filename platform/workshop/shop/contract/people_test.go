@@ -61,6 +61,7 @@ func (s *story) tellsSystems(t *testing.T) {
 	s.get(t, "events?after=x", key, 422)
 	s.post(t, "auth/exchange-user", key, `{"subject":"u-1","nickname":"Li"}`, 200)
 	s.post(t, "auth/exchange", "", `{"token":"x"}`, 404)
+	s.ask(t, http.MethodPost, "auth/backchannel-logout", "", "logout_token=x", 404, "Content-Type", "application/x-www-form-urlencoded")
 	s.get(t, "admin/orders", key, 403)
 	s.get(t, "admin/api-keys", s.admin, 200)
 	s.ask(t, http.MethodPatch, keys, s.admin, `{"scopes":["events:read"]}`, 200)

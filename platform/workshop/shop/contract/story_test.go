@@ -28,6 +28,7 @@ var unanswered = map[string]string{
 	"GET /api/v1/admin/activities/{id}/war-room/live":   "a stream that lasts minutes; seckill's tests cover it",
 	"POST /api/v1/admin/refunds/{no}/end-by-chargeback": "the story's shop has lost no chargeback; payment's tests cover it",
 	"POST /api/v1/auth/exchange":                        "the story's shop has no issuer of its own; exchange's tests cover it",
+	"POST /api/v1/auth/backchannel-logout":              "the same",
 	"POST /api/v1/payments/{provider}/refund-notify":    "the sandbox bank sends all notifications to the other address",
 	"POST /api/v1/payments/{provider}/notify":           "the bank calls it with its own client",
 }
@@ -140,8 +141,13 @@ func (s *story) plans(t *testing.T) {
 	draft := fmt.Sprintf(`{"name":"Sale","starts_at":%q,"ends_at":%q,"human_check":"pow","sessions":[{"name":"10:00","opens_at":%q,"closes_at":%q,
 		"reservation_opens_at":%q,"reservation_closes_at":%q,"items":[{`+product+`}]}]}`,
 		moment(day), moment(3*day), moment(day+time.Hour), moment(day+2*time.Hour), moment(-time.Hour), moment(day), "phone")
-	made := s.ask(t, http.MethodPost, "admin/activities", s.operator, draft, 201, "Idempotency-Key", "plan")
-	s.ask(t, http.MethodPost, "admin/activities", s.operator, draft, 201, "Idempotency-Key", "plan")
+	var made map[string]any
+	for _, replayed := range []string{"", "true"} {
+		a := shop.Exchange(t, http.MethodPost, s.URL+"/api/v1/admin/activities", s.operator, draft, "Idempotency-Key", "plan")
+		require.Equal(t, "a plan's status", a.Status, http.StatusCreated)
+		require.Equal(t, "Idempotency-Replayed", a.Header.Get("Idempotency-Replayed"), replayed)
+		made = a.Doc
+	}
 	s.ask(t, http.MethodPost, "admin/activities", s.operator, `{"name":"Other","starts_at":"2030-01-01T00:00:00Z","ends_at":"2030-01-02T00:00:00Z"}`, 422, "Idempotency-Key", "plan")
 	s.activity = text(made, "id")
 	sessions, _ := made["sessions"].([]any)
@@ -167,7 +173,7 @@ func (s *story) plans(t *testing.T) {
 		s.ask(t, http.MethodPatch, path, s.operator, ``, 400)
 	}
 	refused := s.get(t, "admin/items?session_id=abc", s.operator, 422)
-	require.Equal(t, "a wrong filter", text(refused, "detail"), "session_id must be a whole number.")
+	require.Equal(t, "a wrong filter", text(refused, "detail"), "session_id must be a whole number above 0.")
 	s.get(t, "admin/activities?q=First", s.operator, 422)
 	s.get(t, activity+"x", s.operator, 404)
 	s.get(t, activity, "", 401)
@@ -182,7 +188,7 @@ func (s *story) plans(t *testing.T) {
 	s.ask(t, http.MethodPut, "admin/items/"+text(spare, "id")+"/oversell", s.operator, `{"percent":20,"reason":"More comes on Monday"}`, 200)
 	s.ask(t, http.MethodDelete, "admin/items/"+text(spare, "id"), s.operator, "", 204)
 	s.ask(t, http.MethodDelete, "admin/sessions/"+text(more, "id"), s.operator, "", 204)
-	s.post(t, session+"/repeat", s.operator, fmt.Sprintf(`{"until":%q,"extend_activity":true}`, time.Now().Add(3*day).Format(time.DateOnly)), 200)
+	s.post(t, session+"/repeat", s.operator, fmt.Sprintf(`{"last_day":%q,"extend_activity":true}`, time.Now().Add(3*day).Format(time.DateOnly)), 200)
 	clone := s.post(t, activity+"/clone", s.operator, `{"name":"Again","shift_days":7}`, 201)
 	s.ask(t, http.MethodDelete, "admin/activities/"+text(clone, "id"), s.operator, "", 204)
 
@@ -236,11 +242,11 @@ func (s *story) offers(t *testing.T, shopper string) (couponNo string) {
 	s.ask(t, http.MethodDelete, "admin/coupons/"+text(s.post(t, "admin/coupons", s.operator, "{"+terms+"}", 201), "id"), s.operator, "", 204)
 	issued, _ := s.get(t, kind+"/issued?user_id=3002", s.operator, 200)["data"].([]any)
 	require.Equal(t, "coupons of user 3002", len(issued), 1)
-	s.post(t, kind+"/issued/"+text(issued[0].(map[string]any), "coupon_no")+"/recall", s.operator, `{"note":"a mistake"}`, 200)
+	s.post(t, kind+"/issued/"+text(issued[0].(map[string]any), "coupon_no")+"/recall", s.operator, `{"reason":"a mistake"}`, 200)
 	mistake := "admin/coupons/" + text(s.post(t, "admin/coupons", s.operator, "{"+terms+`,"issue_on":"registration"}`, 201), "id")
-	s.post(t, mistake+"/recall", s.operator, `{"note":"none was issued"}`, 409)
+	s.post(t, mistake+"/recall", s.operator, `{"reason":"none was issued"}`, 409)
 	s.post(t, mistake+"/activate", s.operator, "", 200)
-	s.post(t, mistake+"/recall", s.operator, `{"note":"a mistake"}`, 200)
+	s.post(t, mistake+"/recall", s.operator, `{"reason":"a mistake"}`, 200)
 	for _, path := range []string{kind, "admin/coupons?status=stopped"} {
 		s.get(t, path, s.operator, 200)
 	}
@@ -281,7 +287,7 @@ func (s *story) refunds(t *testing.T, sale loadgen.Planned, returns shop.Buyer, 
 	t.Helper()
 	pgtest.Exec(t, s.db, `UPDATE seckill.activities SET refund_within_hours = 1 WHERE id = $1`, sale.ActivityID)
 	s.post(t, "orders/"+no+"/refunds", parts.Token, "", 404)
-	s.ask(t, http.MethodPost, "orders/"+no+"/refunds", returns.Token, `{"note":"too small"}`, 200, "Idempotency-Key", "back")
+	s.ask(t, http.MethodPost, "orders/"+no+"/refunds", returns.Token, `{"reason":"too small"}`, 200, "Idempotency-Key", "back")
 	s.post(t, "orders/"+no+"/refunds", returns.Token, "", 409)
 	for _, settle := range []string{"retry", "settle-by-hand"} {
 		var failed []any
@@ -302,15 +308,15 @@ func (s *story) refunds(t *testing.T, sale loadgen.Planned, returns shop.Buyer, 
 	parts.AwaitStatus(t, other, "paid", 10*time.Second)
 	s.handsOver(t, parts, other, late, lateNo)
 	back := "admin/orders/" + other + "/refunds"
-	s.post(t, back, parts.Token, `{"note":"no"}`, 403)
+	s.post(t, back, parts.Token, `{"reason":"no"}`, 403)
 	s.post(t, back, s.operator, `{}`, 422)
-	s.post(t, back, s.operator, `{"amount":1,"note":"without a key"}`, 422)
-	s.ask(t, http.MethodPost, back, s.operator, `{"amount":1000000,"note":"too much"}`, 409, "Idempotency-Key", "back 1")
-	s.ask(t, http.MethodPost, back, s.operator, `{"amount":1,"note":"scratched"}`, 200, "Idempotency-Key", "back 2")
-	large := "admin/refunds/" + text(s.ask(t, http.MethodPost, back, s.operator, `{"amount":1,"note":"again"}`, 200, "Idempotency-Key", "back 3"), "refund_no")
+	s.post(t, back, s.operator, `{"amount":{"amount":1,"currency":"CNY"},"reason":"without a key"}`, 422)
+	s.ask(t, http.MethodPost, back, s.operator, `{"amount":{"amount":1000000,"currency":"CNY"},"reason":"too much"}`, 409, "Idempotency-Key", "back 1")
+	s.ask(t, http.MethodPost, back, s.operator, `{"amount":{"amount":1,"currency":"CNY"},"reason":"scratched"}`, 200, "Idempotency-Key", "back 2")
+	large := "admin/refunds/" + text(s.ask(t, http.MethodPost, back, s.operator, `{"amount":{"amount":1,"currency":"CNY"},"reason":"again"}`, 200, "Idempotency-Key", "back 3"), "refund_no")
 	s.post(t, large+"/reject", s.operator, "", 200)
 	s.post(t, large+"/approve", s.admin, "", 409)
-	large = "admin/refunds/" + text(s.post(t, back, s.operator, `{"note":"damaged","units":"write_off"}`, 200), "refund_no")
+	large = "admin/refunds/" + text(s.post(t, back, s.operator, `{"reason":"damaged","units":"write_off"}`, 200), "refund_no")
 	s.post(t, large+"/approve", s.operator, "", 403)
 	s.post(t, large+"/approve", s.admin, "", 200)
 	parts.AwaitStatus(t, other, "refunded", 10*time.Second)

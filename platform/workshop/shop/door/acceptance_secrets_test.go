@@ -71,6 +71,7 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 	}
 	// Settings that some of them require.
 	set("wechat-app-id", "wx0000000000000000")
+	set("wechat-mini-app-id", "wx0000000000000001")
 	set("stripe-account", "acct_planted")
 	set("verifier-url", "https://verifier.invalid/siteverify")
 	set("verifier-site-key", "public")

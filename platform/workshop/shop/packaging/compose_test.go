@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -75,9 +76,10 @@ func TestPackagingComposeOperator(t *testing.T) {
 	if said == nil {
 		t.Fatal("compose.yaml does not say how the first operator gets a token")
 	}
-	program := shop.ImageProgram(t)
+	bin := t.TempDir()
+	require.NoError(t, os.Symlink(shop.ImageProgram(t), filepath.Join(bin, "stampede")))
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "stampede "+said[1])
-	cmd.Env = []string{"PATH=" + filepath.Dir(program), "STAMPEDE_SIGNING_KEY=" + shop.Key, "STAMPEDE_DATABASE_URL=" + pgtest.DatabaseURL(t)}
+	cmd.Env = []string{"PATH=" + bin, "STAMPEDE_SIGNING_KEY=" + shop.Key, "STAMPEDE_DATABASE_URL=" + pgtest.DatabaseURL(t)}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", said[0], err, out)

@@ -29,7 +29,7 @@ func packagingMachine(t *testing.T, programs map[string]string) string {
 	dir := t.TempDir()
 	for _, name := range []string{
 		"bash", "sh", "env", "sed", "cut", "tr", "date", "dirname", "basename", "readlink", "mkdir", "id", "sort", "cat",
-		"echo", "mktemp", "rm", "chmod", "cksum",
+		"echo", "mktemp", "rm", "chmod", "cksum", "cp", "cmp",
 	} {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -55,7 +55,7 @@ func TestPackagingSetup(t *testing.T) {
 		"go":       `if [ "$1" = run ]; then echo "go $*"; else echo go version go` + version + ` linux/amd64; fi`,
 		"postgres": "echo 'postgres (PostgreSQL) 15.3 (Debian 15.3-1)'", "initdb": "",
 		"redis-server": "echo 'Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64'",
-		"gcc":          compiler, "chromium": "", "nginx": "", "uname": "echo Darwin arm64",
+		"gcc":          compiler, "chromium": "", "nginx": "", "uname": "echo Darwin arm64", "node": "", "npm": "",
 	}
 	for _, test := range []struct {
 		name, command string
@@ -79,6 +79,8 @@ func TestPackagingSetup(t *testing.T) {
 		{"own browser where the pinned one runs", "test", map[string]string{"uname": "echo Linux x86_64"}, "true", false, []string{"The pinned Chromium is required with CI=true"}},
 		{"other bytes", "test", map[string]string{"uname": "echo Linux x86_64", "node": "", "sha512sum": "exit 1", "npm": `echo others >"$6/a.tgz"; echo a.tgz`}, "", true, []string{"does not have the bytes that are pinned", "Chromium found: "}},
 		{"no nginx in CI", "test", map[string]string{"nginx": "-"}, "true", false, []string{"nginx is required with CI=true"}},
+		{"no npm", "test", map[string]string{"npm": "-"}, "", true, []string{"the generator of TypeScript clients could not be fetched: its test cannot run"}},
+		{"no npm in CI", "test", map[string]string{"npm": "-"}, "true", false, []string{"The generator of TypeScript clients is required with CI=true"}},
 		{"no compiler in CI", "test", map[string]string{"gcc": "-"}, "true", false, []string{"A C compiler is required with CI=true"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -100,8 +102,8 @@ func TestPackagingSetup(t *testing.T) {
 func packagingRunSetup(t *testing.T, path string, env []string, args ...string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, ".ci"), 0o755))
-	for _, name := range []string{".ci/setup", ".ci/packages", "go.mod"} {
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".ci", "clients"), 0o755))
+	for _, name := range []string{".ci/setup", ".ci/packages", "go.mod", ".ci/clients/package.json", ".ci/clients/package-lock.json"} {
 		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(packagingRead(t, name)), 0o755))
 	}
 	cmd := exec.CommandContext(t.Context(), path+"/bash", append([]string{dir + "/.ci/setup"}, args...)...)

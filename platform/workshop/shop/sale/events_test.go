@@ -1,9 +1,13 @@
 package sale
 
 import (
+	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -83,4 +87,101 @@ func TestEventsTellTheSale(t *testing.T) {
 		}
 	}
 	require.Equal(t, "events of the incident", about, 1)
+}
+
+// hangingReceiver is a shop's backend that takes connections and answers none until answers closes.
+type hangingReceiver struct {
+	*httptest.Server
+	answers chan struct{}
+
+	mu    sync.Mutex
+	hung  int // deliveries that got no answer
+	taken []map[string]any
+}
+
+func hang(t *testing.T) *hangingReceiver {
+	t.Helper()
+	r := &hangingReceiver{answers: make(chan struct{})}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		var e map[string]any
+		_ = json.NewDecoder(req.Body).Decode(&e) // or the server does not see the client leave
+		select {
+		case <-r.answers:
+		case <-req.Context().Done():
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.hung++
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.taken = append(r.taken, e)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// TestReceiverThatHangsForAWholeSaleLosesNothing: when it answers again, each event of the sale comes, an order's by version.
+func TestReceiverThatHangsForAWholeSaleLosesNothing(t *testing.T) {
+	t.Parallel()
+	r := hang(t)
+	in := shop.Serve(t, pgtest.DB(t).Config().ConnString(), pgtest.RedisURL(t), "--webhook-private")
+	admin := shop.Mint(t, 1, auth.Admin)
+	in.Do(t, http.MethodPost, "/api/v1/admin/webhooks", admin, map[string]any{"url": r.URL}, http.StatusCreated)
+	sale := in.Plan(t, 6, time.Second)
+	f := &feed{token: shop.Mint(t, 2, auth.Viewer), told: map[string][]map[string]any{}}
+	f.await(t, in, "item.opened", 1)
+	for user := range int64(5) {
+		shop.NewBuyer(t, in, 81+user).Paid(t, sale.ItemID)
+	}
+	leaves := shop.NewBuyer(t, in, 90)
+	no, code := leaves.Rush(t, sale.ItemID)
+	require.Equal(t, "the last unit", code, "")
+	leaves.AwaitStatus(t, no, "pending_payment", time.Minute)
+	in.Do(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", leaves.Token, map[string]any{}, http.StatusOK)
+	in.Do(t, http.MethodPost, "/api/v1/admin/activities/"+sale.ActivityID+"/terminate", shop.Mint(t, 1, auth.Operator), nil, http.StatusOK)
+	f.await(t, in, "session.ended", 1)
+	f.await(t, in, "order.closed", 1)
+	f.await(t, in, "payment.captured", 5)
+	webhook := func() map[string]any {
+		all, _ := in.Do(t, http.MethodGet, "/api/v1/admin/webhooks", admin, nil, http.StatusOK)["data"].([]any)
+		w, _ := all[0].(map[string]any)
+		return w
+	}
+	pgtest.Eventually(t, time.Minute, func() bool { return webhook()["state"] == "failing" }, "the webhook fails")
+	r.mu.Lock()
+	if r.hung == 0 || len(r.taken) > 0 {
+		t.Errorf("%d deliveries hung and %d events were taken during the sale", r.hung, len(r.taken))
+	}
+	r.mu.Unlock()
+	close(r.answers)
+	page := in.Do(t, http.MethodGet, "/api/v1/events?limit=500", f.token, nil, http.StatusOK)
+	pgtest.Eventually(t, time.Minute, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		came := map[any]bool{}
+		for _, e := range r.taken {
+			came[e["id"]] = true
+		}
+		return !slices.ContainsFunc(page["data"].([]any), func(e any) bool { return !came[e.(map[string]any)["id"]] }) //nolint:errcheck // as the contract has it
+	}, "each event of the sale")
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen, last := map[any]bool{}, map[any]float64{}
+	for _, e := range r.taken {
+		if seen[e["id"]] {
+			continue
+		}
+		seen[e["id"]] = true
+		data, _ := e["data"].(map[string]any)
+		if version, of := data["version"].(float64); of {
+			if no := data["order_no"]; version < last[no] {
+				t.Errorf("version %v of order %v came after %v", version, no, last[no])
+			} else {
+				last[no] = version
+			}
+		}
+	}
+	require.Equal(t, "orders at the receiver", len(last), 6)
 }

@@ -21,4 +21,5 @@ type AccountApiKey struct {
 	ExpiresAt  *time.Time
 	RevokedAt  *time.Time
 	LastUsedAt *time.Time
+	Namespace  string
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const addKey = `-- name: AddKey :one
-INSERT INTO account.api_keys (user_id, name, hash, hint, scopes, created_by, expires_at)
-VALUES ($1, $2, $3, $4, $5::text[], $6, $7) RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at
+INSERT INTO account.api_keys (user_id, name, hash, hint, scopes, namespace, created_by, expires_at)
+VALUES ($1, $2, $3, $4, $5::text[], $6, $7, $8) RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at, namespace
 `
 
 type AddKeyParams struct {
@@ -21,6 +21,7 @@ type AddKeyParams struct {
 	Hash      []byte
 	Hint      string
 	Scopes    []string
+	Namespace string
 	CreatedBy int64
 	ExpiresAt *time.Time
 }
@@ -32,6 +33,7 @@ func (q *Queries) AddKey(ctx context.Context, arg AddKeyParams) (AccountApiKey, 
 		arg.Hash,
 		arg.Hint,
 		arg.Scopes,
+		arg.Namespace,
 		arg.CreatedBy,
 		arg.ExpiresAt,
 	)
@@ -49,6 +51,7 @@ func (q *Queries) AddKey(ctx context.Context, arg AddKeyParams) (AccountApiKey, 
 		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.LastUsedAt,
+		&i.Namespace,
 	)
 	return i, err
 }
@@ -66,7 +69,7 @@ func (q *Queries) AddService(ctx context.Context, name string) (int64, error) {
 }
 
 const changeKey = `-- name: ChangeKey :one
-UPDATE account.api_keys SET name = $1, scopes = $2::text[], expires_at = $3, updated_at = clock_timestamp() WHERE id = $4 RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at
+UPDATE account.api_keys SET name = $1, scopes = $2::text[], expires_at = $3, updated_at = clock_timestamp() WHERE id = $4 RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at, namespace
 `
 
 type ChangeKeyParams struct {
@@ -97,6 +100,7 @@ func (q *Queries) ChangeKey(ctx context.Context, arg ChangeKeyParams) (AccountAp
 		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.LastUsedAt,
+		&i.Namespace,
 	)
 	return i, err
 }
@@ -113,7 +117,7 @@ func (q *Queries) CountKeys(ctx context.Context) (int64, error) {
 }
 
 const keys = `-- name: Keys :many
-SELECT id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at FROM account.api_keys WHERE $1::bigint = 0 OR id < $1 ORDER BY id DESC LIMIT $2
+SELECT id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at, namespace FROM account.api_keys WHERE $1::bigint = 0 OR id < $1 ORDER BY id DESC LIMIT $2
 `
 
 type KeysParams struct {
@@ -143,6 +147,7 @@ func (q *Queries) Keys(ctx context.Context, arg KeysParams) ([]AccountApiKey, er
 			&i.ExpiresAt,
 			&i.RevokedAt,
 			&i.LastUsedAt,
+			&i.Namespace,
 		); err != nil {
 			return nil, err
 		}
@@ -155,7 +160,7 @@ func (q *Queries) Keys(ctx context.Context, arg KeysParams) ([]AccountApiKey, er
 }
 
 const keysInForce = `-- name: KeysInForce :many
-SELECT id, user_id, hash, scopes, expires_at FROM account.api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+SELECT id, user_id, hash, scopes, namespace, expires_at FROM account.api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
 `
 
 type KeysInForceRow struct {
@@ -163,6 +168,7 @@ type KeysInForceRow struct {
 	UserID    int64
 	Hash      []byte
 	Scopes    []string
+	Namespace string
 	ExpiresAt *time.Time
 }
 
@@ -180,6 +186,7 @@ func (q *Queries) KeysInForce(ctx context.Context) ([]KeysInForceRow, error) {
 			&i.UserID,
 			&i.Hash,
 			&i.Scopes,
+			&i.Namespace,
 			&i.ExpiresAt,
 		); err != nil {
 			return nil, err
@@ -193,7 +200,7 @@ func (q *Queries) KeysInForce(ctx context.Context) ([]KeysInForceRow, error) {
 }
 
 const lockKey = `-- name: LockKey :one
-SELECT id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at FROM account.api_keys WHERE id = $1 FOR UPDATE
+SELECT id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at, namespace FROM account.api_keys WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockKey(ctx context.Context, id int64) (AccountApiKey, error) {
@@ -212,6 +219,7 @@ func (q *Queries) LockKey(ctx context.Context, id int64) (AccountApiKey, error) 
 		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.LastUsedAt,
+		&i.Namespace,
 	)
 	return i, err
 }
@@ -224,6 +232,17 @@ SELECT FROM account.api_keys_revision FOR UPDATE
 func (q *Queries) LockKeys(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, lockKeys)
 	return err
+}
+
+const makerOf = `-- name: MakerOf :one
+SELECT created_by FROM account.api_keys WHERE user_id = $1
+`
+
+func (q *Queries) MakerOf(ctx context.Context, userID int64) (int64, error) {
+	row := q.db.QueryRow(ctx, makerOf, userID)
+	var created_by int64
+	err := row.Scan(&created_by)
+	return created_by, err
 }
 
 const nameService = `-- name: NameService :exec
@@ -256,7 +275,7 @@ func (q *Queries) NoteUse(ctx context.Context, arg NoteUseParams) error {
 }
 
 const revokeKey = `-- name: RevokeKey :one
-UPDATE account.api_keys SET updated_at = CASE WHEN revoked_at IS NULL THEN clock_timestamp() ELSE updated_at END, revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at
+UPDATE account.api_keys SET updated_at = CASE WHEN revoked_at IS NULL THEN clock_timestamp() ELSE updated_at END, revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at, namespace
 `
 
 func (q *Queries) RevokeKey(ctx context.Context, id int64) (AccountApiKey, error) {
@@ -275,6 +294,7 @@ func (q *Queries) RevokeKey(ctx context.Context, id int64) (AccountApiKey, error
 		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.LastUsedAt,
+		&i.Namespace,
 	)
 	return i, err
 }

@@ -18,10 +18,8 @@ import (
 // that are loaded later import what they share with it from it: it exports all of them.
 const shell = "main.js"
 
-// element is the module that pages of other sites load: one file with all that it
-// imports but the solver, which starts itself as a worker.
+// The element is one file with all that it imports but the solver, which starts itself as a worker.
 const (
-	element      = "buy.js"
 	elementStyle = "buy.css" // the part of style.css that it needs
 	solver       = "pow.js"
 )

@@ -1,0 +1,1 @@
+self.onmessage=({data:{id:e,ms:s}})=>setTimeout(()=>self.postMessage(e),s);
