@@ -144,7 +144,7 @@ func (in *Instance) Do(t *testing.T, method, path, token string, body any, statu
 func (in *Instance) Plan(t *testing.T, stock int, opensIn time.Duration) loadgen.Planned {
 	t.Helper()
 	planned, err := loadgen.PlanSale(t.Context(), in.URL, Mint(t, 1, auth.Operator), loadgen.Sale{
-		Name: "Test sale", Title: "Test phone", Stock: stock, OpensAt: time.Now().Add(opensIn), Open: 10 * time.Minute, PayAfter: time.Minute,
+		Name: "Test sale", Title: "Test phone", Stock: stock, OpensAt: time.Now().Add(opensIn), Open: 10 * time.Minute, PayAfter: 10 * time.Minute,
 	})
 	require.NoError(t, err)
 	return planned
