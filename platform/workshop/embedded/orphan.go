@@ -69,22 +69,22 @@ func (s server) isOurs(p process) bool {
 	return p.uid == os.Geteuid() && strings.Contains(" "+p.args+" ", s.mark)
 }
 
-// orphanOf finds a server's process that an earlier start left running; pid 0
-// if there is none.
-func orphanOf(s server, d *dataDir) (pid int, start int64) {
+// orphanOf finds a server's process that an earlier start left running; 0 if
+// there is none.
+func orphanOf(s server, d *dataDir) (pid int) {
 	raw, _ := os.ReadFile(d.at(s.pidFile)) // empty without one
 	line, _, _ := strings.Cut(string(raw), "\n")
 	pid, _ = strconv.Atoi(strings.TrimSpace(line))
 	if p, ok := inspect(pid); ok && pid > 0 && s.isOurs(p) {
-		return pid, p.start
+		return pid
 	}
-	return 0, 0
+	return 0
 }
 
 // endOrphan stops a server's process that an earlier start left running, if
 // there is one.
 func endOrphan(ctx context.Context, s server, d *dataDir) (ended bool, err error) {
-	pid, start := orphanOf(s, d)
+	pid := orphanOf(s, d)
 	if pid == 0 {
 		return false, nil
 	}
@@ -95,9 +95,11 @@ func endOrphan(ctx context.Context, s server, d *dataDir) (ended bool, err error
 		return false, nil // it has just exited, as wanted
 	}
 	defer func() { _ = proc.Release() }() // only frees the handle
+	// The command line identifies the process, and not the time of its start: Linux tells that relative to the boot,
+	// whose time moves by a second while the clock is being adjusted.
 	gone := func() bool {
 		p, ok := inspect(pid)
-		return !ok || p.start != start
+		return !ok || p.args != "" && !s.isOurs(p) // one that is exiting has no command line left
 	}
 	for _, sig := range []syscall.Signal{s.polite, s.firm, syscall.SIGKILL} {
 		if sig == 0 {
@@ -135,8 +137,6 @@ func waitFor(ctx context.Context, done func() bool) bool {
 
 // process is the system's information about a running process.
 type process struct {
-	// start is when it began, in Unix milliseconds: with the pid it identifies a process among all that ever had this pid.
-	start int64
 	// args is the command line, its arguments separated by single spaces.
 	args string
 	uid  int
@@ -150,13 +150,12 @@ func inspect(pid int) (p process, ok bool) {
 		return process{}, false
 	}
 	status, statusErr := running.Status()
-	start, startErr := running.CreateTime()
 	args, argsErr := running.Cmdline()
 	uids, uidsErr := running.Uids()
-	if errors.Join(statusErr, startErr, argsErr, uidsErr) != nil || slices.Contains(status, psutil.Zombie) || len(uids) == 0 {
+	if errors.Join(statusErr, argsErr, uidsErr) != nil || slices.Contains(status, psutil.Zombie) || len(uids) == 0 {
 		return process{}, false
 	}
-	return process{start: start, args: args, uid: int(uids[0])}, true
+	return process{args: args, uid: int(uids[0])}, true
 }
 
 // forkedBy returns the pids of a process's children.

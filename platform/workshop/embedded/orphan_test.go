@@ -69,8 +69,8 @@ func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
 	want := fmt.Sprintf("An earlier stampede (pid %d) ended without a clean stop; the servers it left running on %s were stopped, "+
 		"and this start continues with its data.", cmd.Process.Pid, dir)
 	require.Equal(t, "notices", s.Notices, []string{want})
-	for pid, begun := range orphans {
-		if p, ok := inspect(pid); ok && p.start == begun {
+	for pid, args := range orphans {
+		if p, ok := inspect(pid); ok && p.args == args {
 			t.Errorf("orphan %d still runs: %s", pid, p.args)
 		}
 	}
@@ -149,10 +149,10 @@ func childOf(t *testing.T, s *Stack, name string) *child {
 	return nil
 }
 
-// orphansOn finds the servers of a data folder by their pid files, with their start times.
-func orphansOn(t *testing.T, dir string) map[int]int64 {
+// orphansOn finds the servers of a data folder by their pid files, with their command lines.
+func orphansOn(t *testing.T, dir string) map[int]string {
 	t.Helper()
-	found := map[int]int64{}
+	found := map[int]string{}
 	for _, name := range []string{"postgres/postmaster.pid", "redis/redis.pid"} {
 		raw, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
@@ -160,7 +160,7 @@ func orphansOn(t *testing.T, dir string) map[int]int64 {
 		_, err = fmt.Sscan(string(raw), &pid)
 		require.NoError(t, err)
 		if p, ok := inspect(pid); ok {
-			found[pid] = p.start
+			found[pid] = p.args
 		}
 	}
 	return found
