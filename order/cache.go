@@ -11,6 +11,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/race"
 )
 
 const (
@@ -56,7 +57,7 @@ func newCache(rdb redis.UniversalClient, cfg Config, m *metrics) *cache {
 	// lifetime, so any lifetime admits at most all of them.
 	half := cfg.CacheMaxOrders / 2
 	return &cache{
-		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: fillTTL, metrics: m, announced: announced{versions: freecache.NewCache(cfg.CacheBytes / 2)},
+		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: fillTTL, metrics: m, announced: announced{versions: freecache.NewCache(race.Cache(cfg.CacheBytes / 2))},
 		room: rate.NewLimiter(rate.Limit(float64(half)/cfg.CacheTTL.Seconds()), half),
 	}
 }

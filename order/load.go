@@ -15,6 +15,7 @@ import (
 	"stampede/platform/base/batch"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/race"
 )
 
 const (
@@ -51,7 +52,7 @@ type lookups struct {
 }
 
 func newLookups(c core) *lookups {
-	ls := &lookups{core: c, local: freecache.NewCache(c.cfg.CacheBytes)}
+	ls := &lookups{core: c, local: freecache.NewCache(race.Cache(c.cfg.CacheBytes))}
 	ls.loads = batch.Coalescer[lookup]{Answer: ls.answer, MaxBatch: loadReaders, Parallel: loadsAtOnce, MaxWaiting: loadWaiting}
 	return ls
 }

@@ -22,7 +22,7 @@ func setup(t testing.TB) *seckilltest.Desk {
 	t.Helper()
 	d := seckilltest.NewDesk(seckilltest.New(t))
 	cfg, quiet, metrics := DefaultConfig(), slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	cfg.BrowseCacheBytes, cfg.Rush.NumberBytes, cfg.CanPay = 512<<10, 512<<10, true
+	cfg.CanPay = true
 	items, err := catalogue.New(plan.NewPublished(cfg.Config, d.DB), quiet, metrics)
 	require.NoError(t, err)
 	grants := d.NewQueue(items, metrics)

@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/fault"
+	"stampede/platform/base/race"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/redisx"
 	"stampede/seckill/catalogue"
@@ -76,7 +77,7 @@ func New(deps Deps) *Service {
 	b := &Service{
 		deps:  deps,
 		views: &store{plan: deps.Plan, redis: deps.Redis, now: deps.Clock.Now, log: deps.Log},
-		cache: &browseCache{kept: freecache.NewCache(deps.CacheBytes), now: deps.Clock.Now},
+		cache: &browseCache{kept: freecache.NewCache(race.Cache(deps.CacheBytes)), now: deps.Clock.Now},
 		built: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_browse_built_total", Help: "Browse answers built from Redis because none was cached in memory.",
 		}, []string{"what"}),

@@ -15,6 +15,7 @@ import (
 	"stampede/platform/base/batch"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/fault"
+	"stampede/platform/base/race"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/humancheck"
@@ -82,7 +83,7 @@ func New(deps Deps) (*Service, error) {
 		return nil, errors.New("reservation: every dependency is required")
 	}
 	s := &Service{
-		deps: deps, memory: freecache.NewCache(memoryBytes),
+		deps: deps, memory: freecache.NewCache(race.Cache(memoryBytes)),
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_reservations_total",
 			Help: "Requests to reserve an item, by code: reserved, held (already had one), given-up, or the refusal's code.",

@@ -75,7 +75,7 @@ func open(t testing.TB, change ...edit) *shop {
 	s := &shop{t: t, db: y.DB, rdb: y.Redis, clock: new(seckilltest.Clock), human: &human{used: map[string]bool{}}}
 	quiet := slog.New(slog.DiscardHandler)
 	cfg := seckill.DefaultConfig()
-	cfg.BrowseCacheBytes, cfg.Rush.NumberBytes, cfg.CanPay = 512<<10, 512<<10, true
+	cfg.CanPay = true
 	deps := seckill.Deps{
 		DB: s.db, Redis: s.rdb, Bus: y.Bus, Stock: y.NewStock(), Outbox: seckilltest.Waker{}, Clock: s.clock, Log: quiet,
 		Metrics: prometheus.NewRegistry(), Orders: y.Orders, SigningKey: seckilltest.Key,

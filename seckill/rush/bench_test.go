@@ -13,6 +13,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/race"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/require"
@@ -60,7 +61,7 @@ func TestRefusalAllocatesNothing(t *testing.T) {
 			t.Fatal(w.status)
 		}
 	})
-	if n >= 1 && !raceEnabled {
+	if n >= 1 && !race.Enabled {
 		t.Fatalf("%v allocations", n)
 	}
 }
@@ -83,7 +84,7 @@ func TestLaneAllocatesNothing(t *testing.T) {
 		<-l.queue
 		writeTicket(w, a.no, orderevent.StatusQueued, 1200)
 	})
-	if n >= 1 && !raceEnabled {
+	if n >= 1 && !race.Enabled {
 		t.Fatalf("%v allocations", n)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/race"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
@@ -208,7 +209,7 @@ func TestPathVerifyAllocatesNothing(t *testing.T) {
 		_ = ring.verify(goldenPath, &tok)
 		_ = ring.verify(forged, &tok)
 		_ = ring.verify("short", &tok)
-	}); n >= 1 && !raceEnabled {
+	}); n >= 1 && !race.Enabled {
 		t.Fatalf("%v allocations", n)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/race"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/queue"
 )
@@ -34,7 +35,7 @@ const numberLife = 10 * time.Minute
 // noPosition marks a number whose shopper has not been given a position yet.
 const noPosition = int64(1) << 62
 
-func newNumbers(maxBytes int) *numbers { return &numbers{freecache.NewCache(maxBytes)} }
+func newNumbers(maxBytes int) *numbers { return &numbers{freecache.NewCache(race.Cache(maxBytes))} }
 
 func (n *numbers) put(no ids.ID, t told) {
 	var v [toldBytes]byte

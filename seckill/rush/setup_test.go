@@ -54,7 +54,6 @@ func (y *bundle) instance(items []*catalogue.Item, change ...func(*Config)) *ins
 func (y *bundle) signing(key []byte, items []*catalogue.Item, change ...func(*Config)) *instance {
 	y.T.Helper()
 	cfg := DefaultConfig()
-	cfg.NumberBytes = 1 << 20 // the race detector shadows all of it
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/platform/base/race"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/tooltest"
@@ -70,7 +71,7 @@ func pathOf(t testing.TB, built func() (string, error)) string {
 }
 
 var (
-	program      = sync.OnceValues(func() (string, error) { return found(raceName, func() error { return Build(raceEnabled) }) })
+	program      = sync.OnceValues(func() (string, error) { return found(raceName, func() error { return Build(race.Enabled) }) })
 	imageProgram = sync.OnceValues(func() (string, error) { return found(imageName, BuildImage) })
 )
 

@@ -1,6 +1,0 @@
-//go:build race
-
-package shop
-
-// raceEnabled is whether the tests look for data races: then the program does, too.
-const raceEnabled = true

@@ -1,5 +1,0 @@
-//go:build !race
-
-package rush
-
-const raceEnabled = false
