@@ -111,7 +111,7 @@ func (s *Service) eventsRoute(api httpx.API) {
 		Method: http.MethodGet, Path: "/api/v1/events", ID: "list-events", Tag: "operator", Role: auth.Viewer, Scope: auth.EventsRead, Class: httpx.Held, Load: httpx.Staff,
 		Summary: "What happened, the oldest first: the events that webhooks get",
 		Description: "For a system that no webhook can reach, or that was away: store `next` with what you did about the events, and ask again with it. With `wait` the " +
-			"answer comes with the first event, or without one but with another `next` where a long log has none of the types. None is skipped; one may come again after you have asked twice. Events are kept for 30 days.",
+			"answer comes with the first event, or without one but with another `next` where a long log has none of the types. None is skipped; one may be returned again when a request is repeated. Events are kept for 30 days.",
 		Refuses: []*fault.Error{errGone},
 	}, s.listEvents)
 }

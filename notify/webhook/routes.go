@@ -45,7 +45,7 @@ var (
 )
 
 func errType(name string) *fault.Error {
-	return fault.Plain(fault.Invalid, fault.T(`"{name}" is no type of an event; types are {types}.`, "“{name}”不是事件类型，可选 {types}。",
+	return fault.Plain(fault.Invalid, fault.T(`"{name}" is not an event type; the types are {types}.`, "“{name}”不是事件类型，可选 {types}。",
 		"name", name, "types", strings.Join(types, ", ")))
 }
 
@@ -206,17 +206,22 @@ func (s *Service) wanted(address string, names []string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil, u.Host == "", u.User != nil, u.Fragment != "":
-		return fault.Plain(fault.Invalid, fault.T("url must be like https://shop.example/stampede, without user, password or fragment.", "url 须形如 https://shop.example/stampede，不含用户名、密码和 # 片段。"))
-	case u.Scheme != "https" && (u.Scheme != "http" || !s.cfg.Private):
-		return fault.Plain(fault.Invalid, fault.T("url must begin with https://; http:// is allowed with --webhook-private only.", "url 须以 https:// 开头；仅在设置 --webhook-private 时允许 http://。"))
+		return errURL(fault.T("url must be like https://shop.example/stampede, without user, password or fragment.", "url 须形如 https://shop.example/stampede，不含用户名、密码和 # 片段。"))
+	case u.Scheme != "https" && u.Scheme != "http":
+		return errURL(fault.T("url must begin with https://.", "url 须以 https:// 开头。"))
+	case u.Scheme == "http" && !s.cfg.Private:
+		return errURL(fault.T("url must begin with https://; http:// is allowed with --webhook-private only.", "url 须以 https:// 开头；仅在设置 --webhook-private 时允许 http://。"))
 	}
 	for _, name := range names {
 		if !slices.Contains(types, name) {
-			return errType(name)
+			refusal := errType(name)
+			return refusal.At("body.types", refusal.Detail)
 		}
 	}
 	return nil
 }
+
+func errURL(says fault.Text) error { return fault.Plain(fault.Invalid, says).At("body.url", says) }
 
 type addInput struct {
 	idempotency.Header

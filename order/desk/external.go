@@ -24,7 +24,7 @@ import (
 // Reference is what the shop's other systems keep with an order. It is exported because
 // huma documents embedded fields of exported types only.
 type Reference struct {
-	ExternalID string            `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls the order; several orders may have one. Shoppers do not see it" example:"SO-2026-11-0042"`
+	ExternalID string            `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" patternDescription:"printable ASCII without spaces" doc:"What the shop's own system calls the order; several orders may have one. Shoppers do not see it" example:"SO-2026-11-0042"`
 	Metadata   external.Metadata `json:"metadata,omitempty"`
 }
 

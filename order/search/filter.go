@@ -20,7 +20,7 @@ type Filters struct {
 	PaymentNo   string        `query:"payment_no" doc:"The order of this payment, whatever became of it" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
 	ProviderTxn string        `query:"provider_txn" maxLength:"128" doc:"The order that money moved for under this number of a provider"`
 	PickupCode  string        `query:"pickup_code" maxLength:"32" doc:"The order of this code, as its shopper shows it" example:"7K3M-Q9TD-X2HV"`
-	ExternalID  string        `query:"external_id" maxLength:"64" doc:"Orders that the shop's own system calls so; of those the 1000 latest"`
+	ExternalID  string        `query:"external_id" maxLength:"64" doc:"Orders with this external id; of those the 1000 latest"`
 	Phone       string        `query:"phone" maxLength:"32" doc:"Only of the account with this phone; the whole number, in E.164 the plus sign is written %2B"`
 	ItemID      httpx.QueryID `query:"item_id" doc:"Only of this item"`
 	SKU         string        `query:"sku" maxLength:"64" doc:"Only of this SKU, in whichever session; of its 1000 latest"`

@@ -102,7 +102,7 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 		{"an address for a pickup", func(a, _, _ map[string]any) {
 			a["checkout"] = map[string]any{"ways": []string{"pickup"}, "address": "required"}
 		}, "body.checkout.address", "only with delivery"},
-		{"unknown field", func(a, _, _ map[string]any) { a["nonsense"] = 1 }, "body.nonsense", "is not known here"},
+		{"unknown field", func(a, _, _ map[string]any) { a["nonsense"] = 1 }, "body.nonsense", "is not a known field"},
 		{"session outside", func(a, _, _ map[string]any) { a["starts_at"] = now.Add(90 * time.Minute) }, s + ".opens_at", "no earlier than its activity"},
 		{"session late", func(_, s, _ map[string]any) { s["closes_at"] = now.Add(90 * time.Hour) }, s + ".closes_at", "no later than its activity"},
 		{"session short", func(_, s, _ map[string]any) { s["closes_at"] = s["opens_at"].(time.Time).Add(time.Second) }, s + ".closes_at", "at least 10 seconds"},

@@ -1,6 +1,7 @@
 package change
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -19,6 +20,7 @@ var (
 		"开抢前 60 秒起，只能更正名称、external_id 和 metadata；场次进行中可推迟 closes_at。")
 	itemCorrections = fault.T("From 60 s before the opening its title, spec, image_url, external_id and metadata can be corrected; its other fields stay.",
 		"开抢前 60 秒起，只能更正标题、规格、image_url、external_id 和 metadata。")
+	staysAsItIs = fault.T("This can no longer be changed; leave it as GET has it.", "已不能修改，请保持 GET 返回的值。")
 )
 
 // onlyCorrections reports that it is too late for any edit but a correction.
@@ -26,14 +28,22 @@ func (c *change) onlyCorrections() bool {
 	return plan.Permit(c.phase, c.activity.Paused, plan.ActEdit) != nil
 }
 
-// tooLate refuses an edit beyond a correction, and says what a correction is.
-func (c *change) tooLate(corrections fault.Text) error {
+// tooLate refuses an edit of fields beyond a correction at their places, and says what a
+// correction is, and of some fields what does the same instead. Without fields it is nil.
+func (c *change) tooLate(corrections fault.Text, location string, fields []string, instead map[string]fault.Text) error {
+	if len(fields) == 0 {
+		return nil
+	}
 	refusal := plan.ErrNotEditable
 	if c.phase == plan.PhaseFrozen {
 		refusal = plan.ErrFrozen
 	}
 	says := fault.T("{possible} {corrections}", "{possible}{corrections}", "possible", plan.PossibleSentence(c.phase, c.activity.Paused), "corrections", corrections)
-	return refusal.Saying(says).With("possible", plan.Possible(c.phase, c.activity.Paused))
+	refusal = refusal.Saying(says).With("possible", plan.Possible(c.phase, c.activity.Paused))
+	for _, field := range fields {
+		refusal = refusal.At(location+"."+field, cmp.Or(instead[field], staysAsItIs))
+	}
+	return refusal
 }
 
 // correctActivity checks that an edit of a running activity is a correction.
@@ -46,10 +56,7 @@ func (c *change) correctActivity(f *plan.Flaws, before, row seckilldb.SeckillAct
 			"on; extend its sessions up to ends_at.",
 			"独占活动不能更改结束时间；场次可延长至活动结束。"))
 	row.Name, row.EndsAt, row.ExternalID, row.Metadata = before.Name, before.EndsAt, before.ExternalID, before.Metadata
-	if !unchanged(plan.ViewActivity(&before), plan.ViewActivity(&row)) {
-		return c.tooLate(activityCorrections)
-	}
-	return nil
+	return c.tooLate(activityCorrections, "body", fieldsOf(plan.ViewActivity(&before), plan.ViewActivity(&row)), nil)
 }
 
 // correctSession does the same for a session, whose stock rows follow its end.
@@ -60,10 +67,7 @@ func (c *change) correctSession(f *plan.Flaws, location string, before, row seck
 		fault.T("The session is over, and its items may be settled; clone the activity to sell on.",
 			"场次已结束，如需继续销售请复制活动。"))
 	row.Name, row.ClosesAt, row.ExternalID, row.Metadata = before.Name, before.ClosesAt, before.ExternalID, before.Metadata
-	if !unchanged(plan.ViewSession(&before), plan.ViewSession(&row)) {
-		return c.tooLate(sessionCorrections)
-	}
-	return nil
+	return c.tooLate(sessionCorrections, location, fieldsOf(plan.ViewSession(&before), plan.ViewSession(&row)), nil)
 }
 
 // extendStock moves the end of a session's items, in Postgres and after the commit
@@ -82,10 +86,14 @@ func (c *change) extendStock(ctx context.Context, t *plan.Session, row *seckilld
 	return nil
 }
 
-func (c *change) correctItem(before, row seckilldb.SeckillItem) error {
+// correctItem does the same for an item. Its units have a route of their own, which the
+// refusal names with the body that does what was asked.
+func (c *change) correctItem(location string, before, row seckilldb.SeckillItem) error {
 	row.Title, row.Spec, row.ImageUrl, row.ExternalID, row.Metadata = before.Title, before.Spec, before.ImageUrl, before.ExternalID, before.Metadata
-	if !unchanged(plan.ViewItem(&before), plan.ViewItem(&row)) {
-		return c.tooLate(itemCorrections)
+	instead := map[string]fault.Text{}
+	if plan.Permit(c.phase, c.activity.Paused, plan.ActAddStock) == nil {
+		instead["stock"] = fault.T(`Units are added by POST /api/v1/admin/items/{id}/stock {"add":{add}}; then leave stock as GET has it.`,
+			`库存请用 POST /api/v1/admin/items/{id}/stock {"add":{add}} 增减，再保持 GET 返回的值。`, "id", before.ID, "add", row.Stock-before.Stock)
 	}
-	return nil
+	return c.tooLate(itemCorrections, location, fieldsOf(plan.ViewItem(&before), plan.ViewItem(&row)), instead)
 }

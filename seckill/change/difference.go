@@ -71,13 +71,20 @@ func compare(ctx context.Context, c *change, doc *plan.WholeActivity, known plan
 	return d, nil
 }
 
-// refuse records that the state machine does not allow a change at a place.
+// refuse records that the state machine does not allow a change at a place, or at those that
+// the refusal names.
 func (d *difference) refuse(location string, err error) {
-	said := fault.From(err)
-	if d.refused == nil {
-		d.refused = said
+	said := *fault.From(err)
+	flaws := said.Flaws
+	if len(flaws) == 0 {
+		flaws = fault.Flaws{{Location: location, Says: said.Detail}}
 	}
-	d.refused = d.refused.At(location, said.Detail)
+	if said.Flaws = nil; d.refused == nil {
+		d.refused = &said
+	}
+	for _, flaw := range flaws {
+		d.refused = d.refused.At(flaw.Location, flaw.Says)
+	}
 }
 
 // allow records a change of a row, and refuses it where the activity takes no edits, or only
@@ -256,7 +263,7 @@ func (d *difference) item(location, path string, in *plan.ItemDraft, old *seckil
 	}
 	fields := fieldsOf(plan.ViewItem(old), plan.ViewItem(&row))
 	if len(fields) > 0 {
-		d.allow(location, path, "change", fields, func() error { return c.correctItem(*old, row) })
+		d.allow(location, path, "change", fields, func() error { return c.correctItem(location, *old, row) })
 		d.writes = append(d.writes, func(ctx context.Context) error {
 			row.Version++
 			if err := c.putItem(ctx, &row); err != nil {

@@ -151,8 +151,9 @@ func TestPutDocument(t *testing.T) {
 	wrong.Sessions[0].Items = append(wrong.Sessions[0].Items, soldItem("three", "three", 1))
 	d.leaves("a refused document", nothing, func() { r = d.put(http.StatusConflict, id, wrong) })
 	require.Equal(t, "of a running activity", []any{r.Doc["code"], flawsOf(r)}, []any{"not-editable", []string{
-		"body", "body.sessions", "body.sessions[0]", "body.sessions[0].items[0]", "body.sessions[0].items[1]", "body.sessions[1]",
+		"body.limit_per_user", "body.sessions", "body.sessions[0].items[0].stock", "body.sessions[0].items[1]", "body.sessions[0].opens_at", "body.sessions[1]",
 	}})
+	require.Equal(t, "what to do about the stock", strings.Contains(fmt.Sprint(r.Doc["errors"]), `/stock {"add":95}`), true)
 	require.Equal(t, "the document after a refusal", d.document(id), doc)
 }
 

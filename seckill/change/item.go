@@ -130,7 +130,7 @@ func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.
 	var f plan.Flaws
 	f.Item("body", &row, saleCurrency)
 	if c.onlyCorrections() {
-		if err := c.correctItem(old, row); err != nil {
+		if err := c.correctItem("body", old, row); err != nil {
 			return out, err
 		}
 	}

@@ -73,7 +73,8 @@ func (s *Service) planRoutes(api httpx.API) {
 	put := operator.Write(http.MethodPut, base, "put-activity-document", "activity.plan", "Make an activity exactly what the document says: create, change and remove",
 		http.StatusOK, fault.ErrTransition, plan.ErrNotEditable, plan.ErrFrozen)
 	put.Description = "Sessions and items are found by their external ids, whatever their order. What the document leaves out is removed, or has its default again, by the rules " +
-		"of the single routes; a refusal lists all offending places at once. Sent again it changes nothing. Requests for one id are applied one after the other. " +
+		"of the single routes; a refusal lists every place that breaks a rule. Sent again it changes nothing. Requests for one id are applied one after the other. " +
+		"Once the sale has begun, units are added by add-stock; a document whose stock is not the present one is refused, so take it from GET. " +
 		"Agreements to oversell, pauses and admission rates have routes of their own and stay. The audit log has each row's change besides."
 	httpx.Register(api, put, func(ctx context.Context, in *puttingPlan) (*operator.Body[planOutcome], error) {
 		out, err := s.putPlan(ctx, in)

@@ -31,8 +31,8 @@ const (
 // and items, so that one request creates a whole campaign.
 type ActivityDraft struct {
 	Name                 string                    `json:"name" doc:"1 to 120 characters" example:"Singles' Day"`
-	StartsAt             time.Time                 `json:"starts_at" doc:"The earliest time a session may open"`
-	EndsAt               time.Time                 `json:"ends_at" doc:"The activity ends here; no session closes later"`
+	StartsAt             time.Time                 `json:"starts_at" doc:"The earliest time a session may open" example:"2030-11-11T00:00:00Z"`
+	EndsAt               time.Time                 `json:"ends_at" doc:"The activity ends here; no session closes later" example:"2030-11-12T00:00:00Z"`
 	LimitPerUser         int32                     `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units of one item that one user may hold; an item may set less"`
 	OneItemPerUser       bool                      `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
 	PaymentWindowSeconds *int32                    `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"How long an order may stay unpaid; 900 unless given"`
@@ -44,7 +44,7 @@ type ActivityDraft struct {
 	RefundWithinHours    int32                     `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
 	RefundUnits          string                    `json:"refund_units,omitempty" enum:"return,write_off" default:"return" doc:"What becomes of the units of a refunded order unless an operator decides: back on sale, or never sold again"`
 	Checkout             seckillevent.CheckoutView `json:"checkout,omitzero" doc:"What is settled between the order and its payment: how the goods reach the shopper, freight, and what the shopper tells about themselves"`
-	ExternalID           string                    `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it, unique among activities" example:"campaign-2026-11"`
+	ExternalID           string                    `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" patternDescription:"printable ASCII without spaces" doc:"What the shop's own system calls it, unique among activities" example:"campaign-2026-11"`
 	Metadata             external.Metadata         `json:"metadata,omitempty"`
 	Rules                string                    `json:"rules,omitempty" maxLength:"10000" doc:"The rules in words, which shoppers read on the page of each item; GET and PUT activities/{id}/rules have them"`
 	Sessions             []SessionDraft            `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`

@@ -24,16 +24,16 @@ const (
 // ItemDraft is the body that creates an item.
 type ItemDraft struct {
 	SKU          string            `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
-	Title        string            `json:"title" doc:"1 to 120 characters"`
+	Title        string            `json:"title" doc:"1 to 120 characters" example:"Phone 15"`
 	Spec         string            `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
 	ImageURL     string            `json:"image_url,omitempty" doc:"https, a path of the shop's own address, or empty" example:"/media/phone-15.jpg"`
 	ListPrice    wire.Money        `json:"list_price" doc:"What it costs outside the sale"`
 	SalePrice    wire.Money        `json:"sale_price" doc:"No more than the list price, in the same currency"`
-	Stock        int32             `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
+	Stock        int32             `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item" example:"300"`
 	Backup       int32             `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock: an order that was closed unpaid gets them if its money still arrives"`
 	Unlimited    bool              `json:"unlimited,omitempty" doc:"Nothing is counted down"`
 	LimitPerUser int32             `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold; 0 or more than the activity's limit is the activity's limit"`
-	ExternalID   string            `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it, unique in its session" example:"evening-phone-15"`
+	ExternalID   string            `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" patternDescription:"printable ASCII without spaces" doc:"What the shop's own system calls it, unique in its session" example:"evening-phone-15"`
 	Metadata     external.Metadata `json:"metadata,omitempty"`
 	Detail       *DetailDraft      `json:"detail,omitempty" doc:"What shoppers read on its page; GET and PUT items/{id}/detail have it"`
 }

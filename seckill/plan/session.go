@@ -12,12 +12,12 @@ import (
 // SessionDraft is the body that creates a session; it may include items.
 type SessionDraft struct {
 	Name                string            `json:"name" doc:"1 to 120 characters" example:"10:00"`
-	OpensAt             time.Time         `json:"opens_at" doc:"When the items go on sale"`
-	ClosesAt            time.Time         `json:"closes_at" doc:"When the sale closes, at least 10 s later"`
-	ReservationOpensAt  *time.Time        `json:"reservation_opens_at,omitempty" doc:"When reservations open; if given, only shoppers who reserved the item get a rush path"`
-	ReservationClosesAt *time.Time        `json:"reservation_closes_at,omitempty" doc:"When reservations close, no later than the session's opening"`
+	OpensAt             time.Time         `json:"opens_at" doc:"When the items go on sale" example:"2030-11-11T12:00:00Z"`
+	ClosesAt            time.Time         `json:"closes_at" doc:"When the sale closes, at least 10 s later" example:"2030-11-11T12:10:00Z"`
+	ReservationOpensAt  *time.Time        `json:"reservation_opens_at,omitempty" doc:"When reservations open; if given, only shoppers who reserved the item get a rush path" example:"2030-11-01T00:00:00Z"`
+	ReservationClosesAt *time.Time        `json:"reservation_closes_at,omitempty" doc:"When reservations close, no later than the session's opening" example:"2030-11-11T11:00:00Z"`
 	ReservationCap      float64           `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"The most reservations of an item, as a multiple of its stock, at least 1; 0 is no cap" example:"20"`
-	ExternalID          string            `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it, unique in its activity" example:"evening"`
+	ExternalID          string            `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" patternDescription:"printable ASCII without spaces" doc:"What the shop's own system calls it, unique in its activity" example:"evening"`
 	Metadata            external.Metadata `json:"metadata,omitempty"`
 	Items               []ItemDraft       `json:"items,omitempty" maxItems:"1000" doc:"Items to create with it"`
 }

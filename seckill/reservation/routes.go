@@ -152,7 +152,7 @@ var (
 		fault.T("Only for shoppers with a reservation", "您未预约，无法参与抢购"),
 		fault.T("Only shoppers who reserved this item can take part, and the reservation is closed.",
 			"仅限已预约的顾客参加，预约已截止。"),
-		fault.T("Reserve in time for another session.", "请提前预约其他场次。"))
+		fault.T("Reserve the item while its reservations are open; afterwards, reserve for another session.", "预约开放期间请先预约该商品；已截止的请预约其他场次。"))
 	errNotHeldYet = ErrNotHeld.Saying(
 		fault.T("Only shoppers who reserved this item can take part; reserve it before reservation_closes_at and try "+
 			"again.",

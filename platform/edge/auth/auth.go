@@ -130,8 +130,8 @@ var (
 		fault.T("The API key is mistyped, has expired or was revoked.", "API 密钥有误、已过期或已撤销。"),
 		fault.T("Check the key, or have an admin make another one.", "请检查密钥，或由管理员创建新的密钥。"))
 	ErrScope = fault.New(fault.Forbidden, "key-scope", fault.T("This API key may not do that", "该 API 密钥没有此权限"),
-		fault.T("API keys may not call this route.", "该接口不接受 API 密钥。"),
-		fault.T("Have an admin give the key the scope that the route needs, or log in as staff.", "请由管理员为密钥添加所需权限，或以员工身份登录。"))
+		fault.T("This route takes no API keys.", "该接口不接受 API 密钥。"),
+		fault.T("If the answer names a scope, have an admin give it to the key. Otherwise call as a user: staff log in, and a shopper's token comes from POST /api/v1/auth/exchange-user.", "响应中注明权限的，请由管理员为密钥添加；否则请以用户身份调用：员工登录，买家的令牌由 POST /api/v1/auth/exchange-user 获取。"))
 )
 
 const (

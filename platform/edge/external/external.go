@@ -46,7 +46,7 @@ func (Metadata) Schema(huma.Registry) *huma.Schema {
 
 // Patch changes what a row keeps for the shop's other systems.
 type Patch struct {
-	ExternalID *string   `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it; an empty text removes it"`
+	ExternalID *string   `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" patternDescription:"printable ASCII without spaces" doc:"What the shop's own system calls it; an empty text removes it"`
 	Metadata   *Metadata `json:"metadata,omitempty" doc:"Replaces all keys"`
 }
 

@@ -53,7 +53,7 @@ func (e *examples) add(content map[string]*huma.MediaType, answer bool) {
 }
 
 // of returns an example of the schema of a member. An answer has every member; a request
-// those that it needs, and those with an example of their own.
+// those that it needs, its lists of parts, and those with an example of their own.
 func (e *examples) of(name string, s *huma.Schema, answer bool) any {
 	if s.Ref != "" {
 		s = e.schemas.SchemaFromRef(s.Ref)
@@ -72,7 +72,7 @@ func (e *examples) of(name string, s *huma.Schema, answer bool) any {
 	case s.Type == huma.TypeObject:
 		object := map[string]any{}
 		for member, p := range s.Properties {
-			if answer || slices.Contains(s.Required, member) || len(p.Examples) > 0 {
+			if answer || slices.Contains(s.Required, member) || len(p.Examples) > 0 || p.Items != nil && p.Items.Ref != "" {
 				object[member] = e.of(member, p, answer)
 			}
 		}

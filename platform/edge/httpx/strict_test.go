@@ -66,11 +66,11 @@ func TestAttackMembersThatPassTheSchema(t *testing.T) {
 		status int
 		detail string
 	}{
-		{`{"RATE":-5}`, 422, "RATE is not known here."},
-		{`{"rate":1,"Rate":-5}`, 422, "Rate is not known here."},
-		{`{"Kind":"web"}`, 422, "Kind is not known here."},
-		{`{"\u212aind":"web"}`, 422, "\u212aind is not known here."}, // the Kelvin sign folds to k
-		{`{"inner":{"RATE":-5}}`, 422, "inner.RATE is not known here."},
+		{`{"RATE":-5}`, 422, "RATE is not a known field."},
+		{`{"rate":1,"Rate":-5}`, 422, "Rate is not a known field."},
+		{`{"Kind":"web"}`, 422, "Kind is not a known field."},
+		{`{"\u212aind":"web"}`, 422, "\u212aind is not a known field."}, // the Kelvin sign folds to k
+		{`{"inner":{"RATE":-5}}`, 422, "inner.RATE is not a known field."},
 		{`{"rate":-5,"rate":1}`, 400, "rate is given twice."},
 		{`{"rate":1,"r\u0061te":2}`, 400, "rate is given twice."},
 		{`{"names":["a"],"inner":{"names":["a","b","c"],"names":["d"]}}`, 400, "inner.names is given twice."},

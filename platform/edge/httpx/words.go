@@ -40,7 +40,7 @@ const betweenLanguages = "\x00"
 // field's name and complete a sentence, in Chinese without the name. Those that include
 // an error omit it (%.0s), because it is in Go's terms.
 func init() {
-	validation.MsgUnexpectedProperty = both("is not known here", "不支持该字段")
+	validation.MsgUnexpectedProperty = both("is not a known field", "不支持该字段")
 	validation.MsgExpectedRFC3339DateTime = mustBeTime
 	validation.MsgExpectedRFC3339Date = both("must be a date like 2026-11-11", "须为日期，例如 2026-11-11")
 	validation.MsgExpectedRFC3986URI = both("must be a web address, as in https://shop.example/phone.png%.0s", aWebAddress)
@@ -138,10 +138,10 @@ func knownQuery(op *huma.Operation) string {
 		}
 	}
 	if len(names) == 0 {
-		return both("is not known here; this route takes no query parameters", "不支持该参数")
+		return both("is not a known parameter; this route takes no query parameters", "不支持该参数")
 	}
 	known := strings.Join(names, ", ")
-	return both("is not known here; this route takes "+known, "不支持该参数，可用："+known)
+	return both("is not a known parameter; this route takes "+known, "不支持该参数，可用："+known)
 }
 
 // plainNumber formats the bound in a sentence as people write it: huma keeps bounds

@@ -44,14 +44,14 @@ func TestFlawsAreSentences(t *testing.T) {
 	// What some flaws are in Chinese.
 	chinese := map[string]string{
 		"title is missing.":                                                            "必填。",
-		"price is not known here.":                                                     "不支持该字段。",
+		"price is not a known field.":                                                  "不支持该字段。",
 		"title must have at least 1 character.":                                        "至少 1 个字符。",
 		"title must have at most 5 characters.":                                        "最多 5 个字符。",
 		"stock must be at most 10000000.":                                              "不能大于 10000000。",
 		"total must be at least -5.":                                                   "不能小于 -5。",
 		"kind must be one of slide, pow.":                                              "须为以下之一：slide, pow。",
 		"limit must be a whole number.":                                                "须为整数。",
-		"q is not known here; this route takes limit, since.":                          "不支持该参数，可用：limit, since。",
+		"q is not a known parameter; this route takes limit, since.":                   "不支持该参数，可用：limit, since。",
 		"stock must be a whole number of at most 2147483647, written without a point.": "须为整数，不带小数点，不能大于 2147483647。",
 	}
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestFlawsAreSentences(t *testing.T) {
 		places                   string // locations of errors, with their values
 	}{
 		{"", `{}`, "", 422, "title is missing.", `body.title`},
-		{"", `{"title":"a","price":1}`, "", 422, "price is not known here.", `body.price`},
+		{"", `{"title":"a","price":1}`, "", 422, "price is not a known field.", `body.price`},
 		{"", `{"title":""}`, "", 422, "title must have at least 1 character.", `body.title ""`},
 		{"", `{"title":"abcdef"}`, "", 422, "title must have at most 5 characters.", `body.title "abcdef"`},
 		{"", `{"title":7}`, "", 422, "title must be a text.", `body.title 7`},
@@ -89,7 +89,7 @@ func TestFlawsAreSentences(t *testing.T) {
 		{"", `{"title":"a` + strings.Repeat(" ", 70_000) + `"}`, "", 413, "The body must be smaller than 65536 bytes.", ``},
 		{"?limit=abc", `{"title":"a"}`, "", 422, "limit must be a whole number.", `query.limit "abc"`},
 		{"?limit=101", `{"title":"a"}`, "", 422, "limit must be at most 100.", `query.limit 101`},
-		{"?q=First", `{"title":"a"}`, "", 422, "q is not known here; this route takes limit, since.", `query.q ""`},
+		{"?q=First", `{"title":"a"}`, "", 422, "q is not a known parameter; this route takes limit, since.", `query.q ""`},
 	} {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/drafts/1"+c.query, strings.NewReader(c.body))
 		req.Header.Set("Content-Type", c.contentType)
@@ -117,7 +117,7 @@ func TestFlawsAreSentences(t *testing.T) {
 			}
 		}
 	}
-	if status, p := ask(t, rt, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/bare?a=1", nil)); status != 422 || p.Detail != "a is not known here; this route takes no query parameters." {
+	if status, p := ask(t, rt, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/bare?a=1", nil)); status != 422 || p.Detail != "a is not a known parameter; this route takes no query parameters." {
 		t.Errorf("%d %s", status, p.Detail)
 	}
 }

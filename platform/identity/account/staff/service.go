@@ -218,8 +218,8 @@ func (s *Service) firstAdminRoute(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/auth/first-admin", ID: "create-first-admin", Load: httpx.Costly, Tag: "operator", Status: http.StatusCreated,
 		Summary: "Make the shop's first admin with the link that a start printed", Audit: "user.first-admin", NoKey: httpx.ValidOnce,
-		Description: "For 24 hours, while the shop has no admin. The account is logged in; its tokens have the role shopper until it has an authenticator app, " +
-			"see `me/totp`.",
+		Description: "For 24 hours, while the shop has no admin. The account is logged in; its tokens have the role shopper until it has an authenticator app (`me/totp`), " +
+			"unless the server runs with --admin-without-totp, as `stampede run` does.",
 		Refuses: []*fault.Error{errInvitation, credential.ErrPhoneTaken, password.ErrWeak, password.ErrBusy},
 	}, func(ctx context.Context, in *firstAdminInput) (*httpx.Output[login.Tokens], error) {
 		return credential.Enter(ctx, s.credentials.Logins, login.ByRegister, in.Body.Phone, in.Body.Device, "", func(phone account.Phone, d login.Device) (login.Tokens, error) {

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -132,6 +133,11 @@ func (s *story) putsDocuments(t *testing.T) {
 		require.Equal(t, step.query+step.body, s.ask(t, http.MethodPut, path+step.query, s.operator, step.body, step.status)["changed"], step.changed)
 	}
 	require.Equal(t, "the document's name", text(s.get(t, path, s.operator, 200), "name"), "Changed")
+	doc, err := shop.Documented()
+	require.NoError(t, err)
+	example, err := json.Marshal(doc.At("paths", "/api/v1/admin/activities/by-external-id/{external_id}", "put", "requestBody", "content", "application/json")["example"])
+	require.NoError(t, err)
+	s.ask(t, http.MethodPut, "admin/activities/by-external-id/campaign-2026-11?dry_run=true", s.operator, string(example), 200)
 }
 
 // plans creates tomorrow's activity and does everything that can be done to it.
