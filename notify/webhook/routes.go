@@ -68,7 +68,7 @@ type Webhook struct {
 	LastError    string   `json:"last_error,omitempty"`
 	DeliveredAt  string   `json:"delivered_at,omitempty" format:"date-time" doc:"The last event that was taken"`
 	Waiting      int64    `json:"waiting" doc:"Events that are tried again, with those behind them about the same order"`
-	Behind       int64    `json:"behind" doc:"Messages that it has not been sent yet, at most; one may carry many orders"`
+	Behind       int64    `json:"behind" doc:"An upper bound of the messages that it has not been sent yet; it may stay above 0 when all were. One may carry many orders"`
 	SecretUntil  string   `json:"former_secret_until,omitempty" format:"date-time" doc:"Until then events are signed with the former secret too"`
 	CreatedAt    string   `json:"created_at" format:"date-time"`
 	UpdatedAt    string   `json:"updated_at" format:"date-time"`

@@ -92,8 +92,8 @@ func (c *change) correctItem(location string, before, row seckilldb.SeckillItem)
 	row.Title, row.Spec, row.ImageUrl, row.ExternalID, row.Metadata = before.Title, before.Spec, before.ImageUrl, before.ExternalID, before.Metadata
 	instead := map[string]fault.Text{}
 	if plan.Permit(c.phase, c.activity.Paused, plan.ActAddStock) == nil {
-		instead["stock"] = fault.T(`Units are added by POST /api/v1/admin/items/{id}/stock {"add":{add}}; then leave stock as GET has it.`,
-			`库存请用 POST /api/v1/admin/items/{id}/stock {"add":{add}} 增减，再保持 GET 返回的值。`, "id", before.ID, "add", row.Stock-before.Stock)
+		instead["stock"] = fault.T("Units are added by POST {path} {body}; then leave stock as GET has it.", "库存请用 POST {path} {body} 增减，再保持 GET 返回的值。",
+			"path", fmt.Sprintf("/api/v1/admin/items/%d/stock", before.ID), "body", fmt.Sprintf(`{"add":%d}`, row.Stock-before.Stock))
 	}
 	return c.tooLate(itemCorrections, location, fieldsOf(plan.ViewItem(&before), plan.ViewItem(&row)), instead)
 }
