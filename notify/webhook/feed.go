@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	errCursor = fault.Plain(fault.Invalid, fault.T("after is not a value of next; leave it out to begin with the oldest event.",
+	errCursor = wrong("query.after", fault.T("after is not a value of next; leave it out to begin with the oldest event.",
 		"after 不是 next 返回的值；从最早的事件开始请留空。"))
 	errGone = fault.New(fault.Gone, "events-gone", fault.T("Events after this one are deleted", "此后的部分事件已删除"),
 		fault.T("Events are kept for 30 days, and some after this one are older; or the database was restored from a copy that ends before it.",
@@ -120,7 +120,7 @@ func (s *Service) eventsRoute(api httpx.API) {
 func (s *Service) listEvents(ctx context.Context, in *eventsInput) (*httpx.Output[Events], error) {
 	for _, name := range in.Type {
 		if !slices.Contains(types, name) {
-			return nil, errType(name)
+			return nil, errType("query.type", name)
 		}
 	}
 	from, err := parsePlace(in.After)

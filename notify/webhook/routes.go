@@ -44,8 +44,13 @@ var (
 		fault.T("Remove one that is no longer needed, or let one receiver pass events on.", "请移除不再需要的，或由一个接收方转发事件。"))
 )
 
-func errType(name string) *fault.Error {
-	return fault.Plain(fault.Invalid, fault.T(`"{name}" is not an event type; the types are {types}.`, "“{name}”不是事件类型，可选 {types}。",
+// wrong refuses what is at a place of the request.
+func wrong(location string, says fault.Text) *fault.Error {
+	return fault.Plain(fault.Invalid, says).At(location, says)
+}
+
+func errType(location, name string) *fault.Error {
+	return wrong(location, fault.T(`"{name}" is not an event type; the types are {types}.`, "“{name}”不是事件类型，可选 {types}。",
 		"name", name, "types", strings.Join(types, ", ")))
 }
 
@@ -56,22 +61,22 @@ func unreachable(err error) error {
 
 // Webhook is where events are posted, as operators see it.
 type Webhook struct {
-	ID           string   `json:"id" example:"3"`
-	URL          string   `json:"url" example:"https://shop.example/stampede"`
-	Description  string   `json:"description" example:"The warehouse"`
-	Types        []string `json:"types" nullable:"false" doc:"The types of events that it gets; empty for all" example:"[\"order.paid\"]"`
-	Enabled      bool     `json:"enabled" doc:"Without it events wait, for 30 days"`
-	State        string   `json:"state" enum:"working,retrying,failing,disabled" doc:"retrying: the last event was refused; failing: several in a row were, and one is tried at a time while the others wait"`
-	Failures     int32    `json:"failures" doc:"In a row"`
-	FailingSince string   `json:"failing_from,omitempty" format:"date-time"`
-	NextTryAt    string   `json:"next_try_at,omitempty" format:"date-time"`
-	LastError    string   `json:"last_error,omitempty"`
-	DeliveredAt  string   `json:"delivered_at,omitempty" format:"date-time" doc:"The last event that was taken"`
-	Waiting      int64    `json:"waiting" doc:"Events that are tried again, with those behind them about the same order"`
-	Behind       int64    `json:"behind" doc:"An upper bound of the messages that it has not been sent yet; it may stay above 0 when all were. One may carry many orders"`
-	SecretUntil  string   `json:"former_secret_until,omitempty" format:"date-time" doc:"Until then events are signed with the former secret too"`
-	CreatedAt    string   `json:"created_at" format:"date-time"`
-	UpdatedAt    string   `json:"updated_at" format:"date-time"`
+	ID          string   `json:"id" example:"3"`
+	URL         string   `json:"url" example:"https://shop.example/stampede"`
+	Description string   `json:"description" example:"The warehouse"`
+	Types       []string `json:"types" nullable:"false" doc:"The types of events that it gets; empty for all" example:"[\"order.paid\"]"`
+	Enabled     bool     `json:"enabled" doc:"Without it events wait, for 30 days"`
+	State       string   `json:"state" enum:"working,retrying,failing,disabled" doc:"retrying: the last event was refused; failing: several in a row were, and one is tried at a time while the others wait"`
+	Failures    int32    `json:"failures" doc:"In a row"`
+	FailingFrom string   `json:"failing_from,omitempty" format:"date-time"`
+	NextTryAt   string   `json:"next_try_at,omitempty" format:"date-time"`
+	LastError   string   `json:"last_error,omitempty"`
+	DeliveredAt string   `json:"delivered_at,omitempty" format:"date-time" doc:"The last event that was taken"`
+	Waiting     int64    `json:"waiting" doc:"Events that are tried again, with those behind them about the same order"`
+	Behind      int64    `json:"behind" doc:"An upper bound of the messages that it has not been sent yet; it may stay above 0 when all were. One may carry many orders"`
+	SecretUntil string   `json:"former_secret_until,omitempty" format:"date-time" doc:"Until then events are signed with the former secret too"`
+	CreatedAt   string   `json:"created_at" format:"date-time"`
+	UpdatedAt   string   `json:"updated_at" format:"date-time"`
 }
 
 // Secret is a webhook with its secret, which is shown once.
@@ -101,7 +106,7 @@ func (s *Service) standing(ctx context.Context) (st standing, err error) {
 func (st standing) view(w webhookdb.NotifyWebhook) Webhook {
 	v := Webhook{
 		ID: httpx.FormatID(w.ID), URL: w.Url, Description: w.Description, Types: w.Types, Enabled: w.Enabled, State: "working",
-		Failures: w.Failures, FailingSince: httpx.MomentOrNone(w.FailingSince), NextTryAt: httpx.MomentOrNone(w.NextTry), LastError: w.LastError, DeliveredAt: httpx.MomentOrNone(w.DeliveredAt),
+		Failures: w.Failures, FailingFrom: httpx.MomentOrNone(w.FailingSince), NextTryAt: httpx.MomentOrNone(w.NextTry), LastError: w.LastError, DeliveredAt: httpx.MomentOrNone(w.DeliveredAt),
 		Waiting: st.waiting[w.ID], Behind: max(0, st.last-w.Place+1), CreatedAt: httpx.Moment(w.CreatedAt), UpdatedAt: httpx.Moment(w.UpdatedAt),
 	}
 	if w.FormerUntil != nil && w.FormerUntil.After(time.Now()) {
@@ -206,22 +211,19 @@ func (s *Service) wanted(address string, names []string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil, u.Host == "", u.User != nil, u.Fragment != "":
-		return errURL(fault.T("url must be like https://shop.example/stampede, without user, password or fragment.", "url 须形如 https://shop.example/stampede，不含用户名、密码和 # 片段。"))
+		return wrong("body.url", fault.T("url must be like https://shop.example/stampede, without user, password or fragment.", "url 须形如 https://shop.example/stampede，不含用户名、密码和 # 片段。"))
 	case u.Scheme != "https" && u.Scheme != "http":
-		return errURL(fault.T("url must begin with https://.", "url 须以 https:// 开头。"))
+		return wrong("body.url", fault.T("url must begin with https://.", "url 须以 https:// 开头。"))
 	case u.Scheme == "http" && !s.cfg.Private:
-		return errURL(fault.T("url must begin with https://; http:// is allowed with --webhook-private only.", "url 须以 https:// 开头；仅在设置 --webhook-private 时允许 http://。"))
+		return wrong("body.url", fault.T("url must begin with https://; http:// is allowed with --webhook-private only.", "url 须以 https:// 开头；仅在设置 --webhook-private 时允许 http://。"))
 	}
 	for _, name := range names {
 		if !slices.Contains(types, name) {
-			refusal := errType(name)
-			return refusal.At("body.types", refusal.Detail)
+			return errType("body.types", name)
 		}
 	}
 	return nil
 }
-
-func errURL(says fault.Text) error { return fault.Plain(fault.Invalid, says).At("body.url", says) }
 
 type addInput struct {
 	idempotency.Header

@@ -68,22 +68,23 @@ func (s *Service) refer(ctx context.Context, no ids.ID, patch external.Patch) (o
 		if err != nil {
 			return err
 		}
-		after, id := before, external.Or(before.ExternalID)
-		patch.Apply(&id, &after.Metadata)
+		after := before
+		if patch.ExternalID != nil {
+			after.ExternalID = *patch.ExternalID
+		}
+		if patch.Metadata != nil {
+			after.Metadata = *patch.Metadata
+		}
 		var f fault.Flaws
-		external.Check(&f, "body", id, after.Metadata)
+		external.Check(&f, "body", external.Or(after.ExternalID), after.Metadata)
 		if err := f.Err(); err != nil {
 			return err
-		}
-		after.ExternalID = ""
-		if id != nil {
-			after.ExternalID = *id
 		}
 		if before.ExternalID == after.ExternalID && maps.Equal(before.Metadata, after.Metadata) {
 			return nil
 		}
 		err = orderdb.New(tx).PutExternalReference(ctx, orderdb.PutExternalReferenceParams{
-			Bucket: no.Bucket(), OrderNo: no, UserID: o.UserID, ExternalID: id, Metadata: after.Metadata.OrEmpty(),
+			Bucket: no.Bucket(), OrderNo: no, UserID: o.UserID, ExternalID: external.Or(after.ExternalID), Metadata: after.Metadata.OrEmpty(),
 		})
 		if err != nil {
 			return fmt.Errorf("order: write the external reference of %s: %w", no, err)

@@ -2,7 +2,7 @@
 package race
 
 // Cache returns the size of a cache's buffer, in bytes: that given, or an eighth in a
-// race build. There a buffer costs three times its size when it is made, because the
+// race build, where an entry may be an eighth as long, too. There a buffer costs three times its size when it is made, because the
 // detector marks all of it, and the tests start a server some hundred and fifty times.
 func Cache(bytes int) int {
 	if Enabled {

@@ -95,8 +95,8 @@ func endOrphan(ctx context.Context, s server, d *dataDir) (ended bool, err error
 		return false, nil // it has just exited, as wanted
 	}
 	defer func() { _ = proc.Release() }() // only frees the handle
-	// The command line identifies the process, and not the time of its start: Linux tells that relative to the boot,
-	// whose time moves by a second while the clock is being adjusted.
+	// The command line identifies the process, and not the time of its start: that is counted from the boot, whose time
+	// in a container is the present less the uptime, one second or the next by the fraction.
 	gone := func() bool {
 		p, ok := inspect(pid)
 		return !ok || p.args != "" && !s.isOurs(p) // one that is exiting has no command line left

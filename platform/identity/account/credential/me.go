@@ -125,10 +125,8 @@ func (s *Service) listNotices(ctx context.Context, _ *struct{}) (*httpx.Output[N
 type linkInput struct {
 	StateInput
 	Body struct {
-		Code         string      `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use" example:"081xQ0Ga1"`
-		State        string      `json:"state,omitempty" maxLength:"128" doc:"From auth/wechat/state; a mini program leaves it out"`
-		App          wechat.Kind `json:"app,omitempty" enum:"official,mini" doc:"The app that the code is from; left out for the official account, and where the shop has one app only"`
-		RefreshToken string      `json:"refresh_token" maxLength:"4096" doc:"Of this login; it is not used up"`
+		WeChatCode
+		RefreshToken string `json:"refresh_token" maxLength:"4096" doc:"Of this login; it is not used up"`
 	} `nameHint:"WeChatLinking"`
 }
 

@@ -127,7 +127,7 @@ type loginInput struct {
 		Phone    string             `json:"phone" maxLength:"32" example:"13800138000"`
 		Password string             `json:"password" maxLength:"128"`
 		Device   *login.DeviceInput `json:"device,omitempty"`
-		TOTP     string             `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
+		login.SecondFactor
 	} `nameHint:"PasswordLogin"`
 }
 
@@ -137,19 +137,25 @@ type loginSMSInput struct {
 		Phone  string             `json:"phone" maxLength:"32" example:"13800138000"`
 		Code   string             `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
 		Device *login.DeviceInput `json:"device,omitempty"`
-		TOTP   string             `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
+		login.SecondFactor
 	} `nameHint:"SMSLogin"`
+}
+
+// WeChatCode is a code of WeChat's and where it is from. It is exported because huma
+// documents embedded fields of exported types only.
+type WeChatCode struct {
+	Code  string      `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use" example:"081xQ0Ga1"`
+	State string      `json:"state,omitempty" maxLength:"128" doc:"From auth/wechat/state; a mini program leaves it out"`
+	App   wechat.Kind `json:"app,omitempty" enum:"official,mini" doc:"The app that the code is from; left out for the official account, and where the shop has one app only"`
 }
 
 type loginWeChatInput struct {
 	guard.SolutionHeader
 	StateInput
 	Body struct {
-		Code   string             `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use" example:"081xQ0Ga1"`
-		State  string             `json:"state,omitempty" maxLength:"128" doc:"From auth/wechat/state; a mini program leaves it out"`
-		App    wechat.Kind        `json:"app,omitempty" enum:"official,mini" doc:"The app that the code is from; left out for the official account, and where the shop has one app only"`
+		WeChatCode
 		Device *login.DeviceInput `json:"device,omitempty"`
-		TOTP   string             `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
+		login.SecondFactor
 	} `nameHint:"WeChatLogin"`
 }
 

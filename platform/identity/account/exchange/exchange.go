@@ -141,7 +141,7 @@ type tokenInput struct {
 	Body struct {
 		Token  string             `json:"token" minLength:"1" maxLength:"8192" doc:"The issuer's ID token" example:"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ1LTcifQ.5hYk"`
 		Device *login.DeviceInput `json:"device,omitempty"`
-		TOTP   string             `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
+		login.SecondFactor
 	} `nameHint:"TokenExchange"`
 }
 
@@ -205,7 +205,7 @@ type userInput struct {
 		Phone    string             `json:"phone,omitempty" maxLength:"32" doc:"One that the system has verified: who logs in by SMS to it shares the account. Taken at the first exchange, unless another account has it" example:"13800138000"`
 		Nickname string             `json:"nickname,omitempty" maxLength:"64"`
 		Device   *login.DeviceInput `json:"device,omitempty"`
-		TOTP     string             `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
+		login.SecondFactor
 	} `nameHint:"UserExchange"`
 }
 
@@ -258,8 +258,9 @@ func (s *Service) open(ctx context.Context, issuer string, who identity, d login
 }
 
 // current refuses a token that was issued before all logins of its user were ended, by a
-// logout at the shop or by staff: whoever has kept it must not begin another one. It is zero for
-// a backend, which speaks for now, and for an issuer that does not say it.
+// logout at the shop or by staff: whoever has kept it must not begin another one. issued is
+// zero for a backend, which names its user at this moment, and for an issuer whose tokens
+// do not tell.
 func (s *Service) current(ctx context.Context, user int64, issued time.Time) error {
 	if issued.IsZero() {
 		return nil

@@ -42,6 +42,12 @@ type DeviceInput struct {
 	Name string `json:"name,omitempty" maxLength:"64" doc:"The device's name in the user's list of logins" example:"Li's phone"`
 }
 
+// SecondFactor is what a login shows besides. It is exported because huma documents
+// embedded fields of exported types only.
+type SecondFactor struct {
+	TOTP string `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
+}
+
 // Device validates the input, which may be nil, and adds the address of the request
 // in ctx.
 func (in *DeviceInput) Device(ctx context.Context) (Device, error) {
