@@ -1,12 +1,9 @@
 package rush
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"stampede/inventory"
@@ -148,27 +145,19 @@ var refusals = [outcomes]*fault.Error{
 type rendered struct {
 	status int
 	body   [2][]byte // by httpx.Language; without the request's id
-	retry  []string  // Retry-After; nil says nothing
+	retry  int       // Retry-After in seconds; 0 says nothing
 }
 
-var (
-	ready       = renderRefusals()
-	numerals    = renderNumerals()
-	problemType = []string{httpx.ProblemContentType}
-	jsonType    = []string{"application/json"}
-)
+var ready = renderRefusals()
 
 func renderRefusals() (all [outcomes]rendered) {
 	for o, f := range refusals {
 		if f == nil {
 			continue
 		}
-		r := rendered{status: httpx.StatusOf(f.Kind)}
+		r := rendered{status: httpx.StatusOf(f.Kind), retry: wholeSeconds(f.RetryAfter)}
 		for _, lang := range []httpx.Language{httpx.English, httpx.Chinese} {
 			r.body[lang] = renderProblem(f, lang)
-		}
-		if f.RetryAfter > 0 {
-			r.retry = []string{strconv.Itoa(wholeSeconds(f.RetryAfter))}
 		}
 		all[o] = r
 	}
@@ -185,69 +174,37 @@ func renderProblem(f *fault.Error, lang httpx.Language) []byte {
 	return append(body, '\n')
 }
 
-// maxNumeral is the highest header value that is rendered in advance: the
-// length of an answer with a number in it, and the ten minutes in seconds,
-// which is the longest lead of a path.
-const maxNumeral = 1023
-
-func renderNumerals() (all [maxNumeral + 1][]string) {
-	for n := range all {
-		all[n] = []string{strconv.Itoa(n)}
-	}
-	return all
-}
-
 // wholeSeconds rounds up: a client that retries too early would only be refused
 // again.
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // refuse writes a refusal. wait replaces the refusal's own Retry-After if it is
-// above 0. It allocates nothing itself; the header map belongs to net/http.
-func refuse(w http.ResponseWriter, req *http.Request, lang httpx.Language, o outcome, wait time.Duration) {
+// above 0.
+func refuse(into *httpx.Reply, lang httpx.Language, o outcome, wait time.Duration) {
 	r := &ready[o]
-	h := w.Header()
-	switch {
-	case wait > 0:
-		h["Retry-After"] = numerals[min(wholeSeconds(wait), maxNumeral)]
-	case r.retry != nil:
-		h["Retry-After"] = r.retry
+	into.Status, into.RetryAfter = r.status, r.retry
+	if wait > 0 {
+		into.RetryAfter = wholeSeconds(wait)
 	}
-	id := httpx.SetRequestID(w, req)
-	writeBody(w, r.status, problemType, func(b []byte) []byte { return append(appendRequestID(b, id), r.body[lang][1:]...) })
+	beginProblem(into)
+	into.Body = append(into.Body, r.body[lang][1:]...)
 }
 
-// appendRequestID begins a problem with its request's id.
-func appendRequestID(b []byte, id string) []byte {
-	b = append(b, `{"request_id":`...)
-	return append(strconv.AppendQuote(b, id), ',') // of printable ASCII, so it is JSON too
-}
-
-// bodies pools buffers for the answers that contain a number.
-var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-func writeBody(w http.ResponseWriter, status int, contentType []string, fill func(b []byte) []byte) {
-	buf := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
-	defer bodies.Put(buf)
-	buf.Reset()
-	buf.Write(fill(buf.AvailableBuffer()))
-	h := w.Header()
-	h["Content-Type"] = contentType
-	if buf.Len() <= maxNumeral { // otherwise net/http sets it
-		h["Content-Length"] = numerals[buf.Len()]
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(buf.Bytes()) // the client may be gone; no reader is left for an error
+// beginProblem begins a problem with its request's id.
+func beginProblem(into *httpx.Reply) {
+	into.Body = append(into.Body, `{"request_id":`...)
+	into.Body = append(strconv.AppendQuote(into.Body, into.RequestID), ',') // of printable ASCII, so it is JSON too
 }
 
 // writeAlreadyBought refuses with the number under which the user holds units.
-func writeAlreadyBought(w http.ResponseWriter, req *http.Request, lang httpx.Language, other ids.ID) {
-	r, id := &ready[outAlreadyBought], httpx.SetRequestID(w, req)
-	writeBody(w, r.status, problemType, func(b []byte) []byte {
-		b = append(appendRequestID(b, id), `"order_no":"`...)
-		b, _ = other.AppendText(b) // never fails
-		b = append(b, `",`...)
-		return append(b, r.body[lang][1:]...)
-	})
+func writeAlreadyBought(into *httpx.Reply, lang httpx.Language, other ids.ID) {
+	r := &ready[outAlreadyBought]
+	into.Status = r.status
+	beginProblem(into)
+	into.Body = append(into.Body, `"order_no":"`...)
+	into.Body, _ = other.AppendText(into.Body) // never fails
+	into.Body = append(into.Body, `",`...)
+	into.Body = append(into.Body, r.body[lang][1:]...)
 }
 
 // Ticket is the body of a 202: the number's place in the line, or its order's
@@ -260,18 +217,17 @@ type Ticket struct {
 }
 
 // writeTicket answers 202.
-func writeTicket(w http.ResponseWriter, no ids.ID, status string, position int64) {
-	writeBody(w, http.StatusAccepted, jsonType, func(b []byte) []byte {
-		b = append(b, `{"order_no":"`...)
-		b, _ = no.AppendText(b) // never fails
-		b = append(b, `","status":"`...)
-		b = append(b, status...) // fixed strings, nothing to escape
-		b = append(b, `","position":`...)
-		b = strconv.AppendInt(b, position, 10)
-		b = append(b, `,"poll_after_ms":`...)
-		b = strconv.AppendInt(b, orderevent.PollAfter(position).Milliseconds(), 10)
-		return append(b, '}', '\n')
-	})
+func writeTicket(into *httpx.Reply, no ids.ID, status string, position int64) {
+	into.Status = http.StatusAccepted
+	into.Body = append(into.Body, `{"order_no":"`...)
+	into.Body, _ = no.AppendText(into.Body) // never fails
+	into.Body = append(into.Body, `","status":"`...)
+	into.Body = append(into.Body, status...) // fixed strings, nothing to escape
+	into.Body = append(into.Body, `","position":`...)
+	into.Body = strconv.AppendInt(into.Body, position, 10)
+	into.Body = append(into.Body, `,"poll_after_ms":`...)
+	into.Body = strconv.AppendInt(into.Body, orderevent.PollAfter(position).Milliseconds(), 10)
+	into.Body = append(into.Body, '}', '\n')
 }
 
 // commonLanguages are the headers that nearly every browser and app sends. They
@@ -295,19 +251,10 @@ func languagesOf(headers ...string) map[string]httpx.Language {
 }
 
 // language picks the language of an answer as every other route does, weights
-// included. It allocates nothing for the common headers. Several lines of the
-// header are one list (RFC 9110).
-func language(accept []string) httpx.Language {
-	var header string
-	switch len(accept) {
-	case 0:
-	case 1:
-		header = accept[0]
-	default:
-		header = strings.Join(accept, ",")
-	}
-	if lang, common := commonLanguages[header]; common {
+// included. It allocates nothing for the common headers.
+func language(accept []byte) httpx.Language {
+	if lang, common := commonLanguages[string(accept)]; common {
 		return lang
 	}
-	return httpx.LanguageOf(header)
+	return httpx.LanguageOf(string(accept))
 }

@@ -1,6 +1,7 @@
 package rush
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,23 +15,13 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/race"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/seckillevent"
 )
-
-// sink is a ResponseWriter that discards everything, so that only our code is
-// measured.
-type sink struct {
-	header http.Header
-	status int
-}
-
-func (s *sink) Header() http.Header         { return s.header }
-func (s *sink) WriteHeader(status int)      { s.status = status }
-func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 
 // soldOutShop is an instance whose flag is up, and a path of a user who holds
 // nothing.
@@ -49,17 +40,18 @@ func soldOutShop(t testing.TB) (*instance, *http.Request) {
 
 func TestRefusalAllocatesNothing(t *testing.T) {
 	i, req := soldOutShop(t)
-	forged := httptest.NewRequest(http.MethodPost, rushPrefix+strings.Repeat("A", pathTextBytes), nil)
-	w := &sink{header: http.Header{}}
+	knock := httpx.Knock{Last: []byte(strings.TrimPrefix(req.URL.Path, rushPrefix)), AcceptLanguage: []byte(req.Header.Get("Accept-Language"))}
+	forged := httpx.Knock{Last: bytes.Repeat([]byte("A"), pathTextBytes)}
+	var into httpx.Reply
+	answers := func(k *httpx.Knock, status int) {
+		into = httpx.Reply{Body: into.Body[:0]}
+		if i.rush.Answer(t.Context(), k, &into); into.Status != status {
+			t.Fatal(into.Status)
+		}
+	}
 	n := testing.AllocsPerRun(1000, func() {
-		i.rush.ServeHTTP(w, req)
-		if w.status != http.StatusConflict {
-			t.Fatal(w.status)
-		}
-		i.rush.ServeHTTP(w, forged)
-		if w.status != http.StatusForbidden {
-			t.Fatal(w.status)
-		}
+		answers(&knock, http.StatusConflict)
+		answers(&forged, http.StatusForbidden)
 	})
 	if n >= 1 && !race.Enabled {
 		t.Fatalf("%v allocations", n)
@@ -75,14 +67,15 @@ func idleLane() *lane {
 func TestLaneAllocatesNothing(t *testing.T) {
 	l := idleLane()
 	a := &attempt{user: 7, no: ids.NewFor(7), quantity: 1}
-	w := &sink{header: http.Header{}}
+	var into httpx.Reply
 	now := time.Now()
 	n := testing.AllocsPerRun(1000, func() {
 		if _, in := l.enter(a, now); !in {
 			t.Fatal("not let in")
 		}
 		<-l.queue
-		writeTicket(w, a.no, orderevent.StatusQueued, 1200)
+		into.Body = into.Body[:0]
+		writeTicket(&into, a.no, orderevent.StatusQueued, 1200)
 	})
 	if n >= 1 && !race.Enabled {
 		t.Fatalf("%v allocations", n)

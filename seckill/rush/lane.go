@@ -20,8 +20,8 @@ import (
 // lane answers every attempt it took exactly once. So attempts can be pooled
 // although two goroutines use them.
 type attempt struct {
-	ctx      context.Context // the client's; its end means that the client has left
-	span     tracing.Span    // zero unless this attempt is traced
+	left     func() bool  // whether the client has left
+	span     tracing.Span // zero unless this attempt is traced
 	user     int64
 	quantity int32
 	within   int32 // the payment window in seconds; 0 for the item's

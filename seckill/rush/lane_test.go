@@ -151,7 +151,7 @@ func (i *instance) gate() *gate {
 
 // waiter is an attempt that is put into a lane without a handler.
 func waiter(ctx context.Context, user int64) *attempt {
-	return &attempt{ctx: ctx, user: user, no: ids.NewFor(user), quantity: 1, done: make(chan struct{}, 1)}
+	return &attempt{left: func() bool { return ctx.Err() != nil }, user: user, no: ids.NewFor(user), quantity: 1, done: make(chan struct{}, 1)}
 }
 
 // lets requires how an attempt to enter is answered: outNone lets it in.

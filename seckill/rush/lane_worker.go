@@ -126,7 +126,7 @@ func (w *laneWorker) work() {
 func (w *laneWorker) sift() {
 	w.asked, w.attempts = w.asked[:0], w.attempts[:0]
 	for _, a := range w.waiting {
-		if a.ctx.Err() != nil {
+		if a.left() {
 			a.answer(verdict{outcome: outLeft})
 			continue
 		}

@@ -2,8 +2,6 @@ package rush
 
 import (
 	"context"
-	"net/http"
-	"strings"
 	"time"
 
 	"stampede/order/orderevent"
@@ -20,22 +18,21 @@ const rushPrefix = "/api/v1/rush/"
 // POST. The body is never read.
 const maxBodyBytes = 1024
 
-// ServeHTTP answers POST /api/v1/rush/{path}. The path is the credential: there
-// is no token, no middleware and no parsing except its own. The checks are
-// ordered by cost, because most requests of a sale end at the flag; until they
-// enter a lane they allocate nothing.
-func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	lang := language(req.Header["Accept-Language"])
-	if req.ContentLength > maxBodyBytes {
+// Answer answers POST /api/v1/rush/{path}. The path is the credential: there is no
+// token, no middleware and no parsing except its own. The checks are ordered by cost,
+// because most requests of a sale end at the flag; until they enter a lane they
+// allocate nothing.
+func (r *Service) Answer(ctx context.Context, req *httpx.Knock, into *httpx.Reply) {
+	lang := language(req.AcceptLanguage)
+	if req.BodyBytes > maxBodyBytes {
 		r.metrics.count(0, 0, false, outTooLarge)
-		refuse(w, req, lang, outTooLarge, 0)
+		refuse(into, lang, outTooLarge, 0)
 		return
 	}
 	var t token
-	path, _ := strings.CutPrefix(req.URL.Path, rushPrefix)
-	if r.keys.verify(path, &t) != nil {
+	if r.keys.verify(req.Last, &t) != nil {
 		r.metrics.count(0, 0, false, outBadPath)
-		refuse(w, req, lang, outBadPath, 0)
+		refuse(into, lang, outBadPath, 0)
 		return
 	}
 	now := r.clock.Now()
@@ -44,9 +41,9 @@ func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if v.outcome == outNone {
 		v = r.inLine(req, &t, item)
 	}
-	v = r.again(req.Context(), &t, item, v)
+	v = r.again(ctx, &t, item, v)
 	r.metrics.count(t.item, t.user, known, v.outcome)
-	r.write(w, req, lang, t.no, v)
+	r.write(ctx, into, lang, t.no, v)
 }
 
 // door returns the reason to refuse an attempt from memory, or outNone. Times
@@ -90,13 +87,13 @@ func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
 
 // inLine takes an attempt through its lane. It needs no timeout: the lane
 // answers every attempt it took, within the deadlines of Redis and of the bus.
-func (r *Service) inLine(req *http.Request, t *token, item *catalogue.Item) verdict {
+func (r *Service) inLine(req *httpx.Knock, t *token, item *catalogue.Item) verdict {
 	l := r.lanes.open(t.item)
 	if l == nil {
 		return verdict{outcome: outDraining}
 	}
 	a := attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
-	a.ctx, a.user, a.no, a.quantity, a.within, a.admission = req.Context(), t.user, t.no, t.quantity, t.payWithin, item.Admission
+	a.left, a.user, a.no, a.quantity, a.within, a.admission = req.Left, t.user, t.no, t.quantity, t.payWithin, item.Admission
 	if r.deps.Trace.On() {
 		a.span = r.follow(t)
 	}
@@ -110,50 +107,50 @@ func (r *Service) inLine(req *http.Request, t *token, item *catalogue.Item) verd
 	} else {
 		v.outcome = o
 	}
-	a.ctx, a.span = nil, tracing.Span{}
+	a.left, a.span = nil, tracing.Span{}
 	attempts.Put(a)
 	return v
 }
 
-func (r *Service) write(w http.ResponseWriter, req *http.Request, lang httpx.Language, no ids.ID, v verdict) {
+func (r *Service) write(ctx context.Context, into *httpx.Reply, lang httpx.Language, no ids.ID, v verdict) {
 	switch v.outcome {
 	case outQueued:
 		before202.Pass()
-		writeTicket(w, no, orderevent.StatusQueued, v.position)
+		writeTicket(into, no, orderevent.StatusQueued, v.position)
 	case outRepeated:
-		r.writeRepeated(w, req, lang, no, v)
+		r.writeRepeated(ctx, into, lang, no, v)
 	case outAlreadyBought:
-		writeAlreadyBought(w, req, lang, v.other)
+		writeAlreadyBought(into, lang, v.other)
 	case outLeft:
 		// Normally the client is gone and does not read this. If the server's side
 		// ended the request, nothing has been granted.
-		refuse(w, req, lang, outDraining, 0)
+		refuse(into, lang, outDraining, 0)
 	default:
-		refuse(w, req, lang, v.outcome, v.wait)
+		refuse(into, lang, v.outcome, v.wait)
 	}
 }
 
 // writeRepeated answers a number that was granted before: with its place while
 // it waits, otherwise with its order's status.
-func (r *Service) writeRepeated(w http.ResponseWriter, req *http.Request, lang httpx.Language, no ids.ID, v verdict) {
+func (r *Service) writeRepeated(ctx context.Context, into *httpx.Reply, lang httpx.Language, no ids.ID, v verdict) {
 	switch {
 	case !v.settled:
-		writeTicket(w, no, orderevent.StatusQueued, v.position)
+		writeTicket(into, no, orderevent.StatusQueued, v.position)
 		return
 	case v.status != "":
-		writeTicket(w, no, v.status, 0)
+		writeTicket(into, no, v.status, 0)
 		return
 	}
-	order, ok, err := r.deps.Orders.Get(req.Context(), no)
+	order, ok, err := r.deps.Orders.Get(ctx, no)
 	switch {
 	case err == nil && ok:
-		writeTicket(w, no, order.Status, 0)
+		writeTicket(into, no, order.Status, 0)
 	case v.finished:
 		// The number lost its units again, so "queued" would be wrong; the order
 		// has the reason.
-		refuse(w, req, lang, outUnknown, 0)
+		refuse(into, lang, outUnknown, 0)
 	default:
-		writeTicket(w, no, orderevent.StatusQueued, 0)
+		writeTicket(into, no, orderevent.StatusQueued, 0)
 	}
 }
 

@@ -146,7 +146,7 @@ func (r *Service) keepLanes(ctx context.Context) error {
 // Routes registers the routes of rushes. The rush itself runs outside all
 // middleware and is documented manually.
 func (r *Service) Routes(rt *httpx.Router) {
-	rt.Direct(http.MethodPost, rushPrefix, r.ServeHTTP, r.cfg.rushLimit())
+	rt.Direct(rushPrefix, r.Answer, r.cfg.rushLimit())
 	rt.API.Member("order_no", huma.Schema{
 		Type: huma.TypeString, Description: "The number that holds the units, in an already-bought problem",
 		Examples: []any{"0199a1b2c3d47e8f90a1b2c3d4e5f607"},

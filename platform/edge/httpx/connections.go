@@ -68,6 +68,9 @@ type connections struct {
 	log     *slog.Logger
 	warn    timerate.Sometimes
 
+	direct   *direct     // answered without net/http; nil is none; set before serving
+	draining atomic.Bool // the server is stopping: an answer is its connection's last
+
 	mu       sync.Mutex
 	all      *group
 	networks map[netip.Prefix]*group // without empty ones
@@ -117,6 +120,18 @@ const (
 	byTotal   = "total"
 	byAddress = "address"
 )
+
+// answering reports whether a plain request is being answered.
+func (l *connections) answering() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.all.members {
+		if c.phase.Load() == answers || c.phase.Load() == closes {
+			return true
+		}
+	}
+	return false
+}
 
 func (l *connections) open() int {
 	l.mu.Lock()
@@ -280,6 +295,10 @@ func (l *connections) track(nc net.Conn, state http.ConnState) {
 	case http.StateNew, http.StateIdle:
 		c.asked.Store(now)
 		c.idle.Store(now)
+		c.between, c.renewed, c.opening = true, time.Duration(now), false
+		if state == http.StateNew { // net/http gives the first request less time
+			c.renewed, c.opening = -renewEvery, true
+		}
 	case http.StateActive:
 		c.asked.Store(now)
 		c.idle.Store(busy)
@@ -301,9 +320,25 @@ type conn struct {
 	idle  atomic.Int64 // since when the server waits for the client, or from when on if it does not receive; busy if neither
 	asked atomic.Int64 // since when it waits for a request, or for the rest of the one that began; busy if it was hijacked
 	armed atomic.Int64 // when the write deadline was set
+
+	// phase is about plain requests, which net/http does not see; it regards their
+	// connection as idle.
+	phase atomic.Int32 // waits, answers, or closes: Close was called while it answered
+
+	// What follows belongs to the goroutine that serves the connection.
+	between bool          // net/http waits for a request
+	room    int           // net/http's buffer when it is empty, in bytes
+	renewed time.Duration // when its time to be idle last began, since list.began; below 0 if it has sent no request
+	opening bool          // net/http has had none of its bytes
 }
 
 const busy = -1
+
+const (
+	waits int32 = iota
+	answers
+	closes
+)
 
 // connKey is the key of a request's *conn in its context.
 type connKey struct{}
@@ -327,10 +362,53 @@ func idle(ctx context.Context, first bool) (end func()) {
 	return func() { c.idle.CompareAndSwap(since, busy) }
 }
 
-// Read reads. The connection is idle while this waits for a request or for the rest of
+// Read reads for net/http, which sees nothing of the plain requests that it answers.
+func (c *conn) Read(p []byte) (int, error) {
+	for {
+		n, err := c.read(p)
+		if !c.between || len(p) == 1 {
+			return n, err
+		}
+		if c.room == 0 {
+			c.room = len(p) // the first read
+		}
+		// Less room is a request that has begun in net/http's buffer.
+		if c.list.direct == nil || len(p) != c.room || n == 0 {
+			return n, c.handOver(n, err)
+		}
+		rest, broken := c.answerPlain(p[:n])
+		switch {
+		case broken != nil:
+			return 0, broken
+		case len(rest) > 0:
+			n = copy(p, rest)
+			return n, c.handOver(n, err)
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// handOver precedes net/http's getting the n bytes of a request.
+func (c *conn) handOver(n int, err error) error {
+	if n == 0 {
+		return err
+	}
+	// net/http counts the time for a first header from the opening, which may be long
+	// ago where plain requests came before it. Bodies have deadlines of their own.
+	if c.opening && c.renewed >= 0 {
+		if late := c.Conn.SetReadDeadline(time.Now().Add(readHeaderTimeout)); late != nil {
+			return late
+		}
+	}
+	c.between, c.opening = false, false
+	return err
+}
+
+// read reads. The connection is idle while this waits for a request or for the rest of
 // its body, which net/http reads before the answer if the handler does not, but not
 // while the answer is made: then net/http reads one byte, to notice a client that leaves.
-func (c *conn) Read(p []byte) (int, error) {
+func (c *conn) read(p []byte) (int, error) {
 	if since := c.asked.Load(); since != busy && len(p) > 1 {
 		c.idle.Store(since)
 		defer c.idle.CompareAndSwap(since, busy)
@@ -376,8 +454,17 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// Close closes and unregisters the connection.
+// Close closes and unregisters the connection, while a plain request is answered with
+// the end of that: net/http closes idle connections to shut down.
 func (c *conn) Close() error {
+	if c.phase.CompareAndSwap(answers, closes) {
+		return nil
+	}
+	c.phase.CompareAndSwap(waits, closes)
+	return c.close()
+}
+
+func (c *conn) close() error {
 	c.list.mu.Lock()
 	c.list.forget(c)
 	c.list.mu.Unlock()

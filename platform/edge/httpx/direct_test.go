@@ -1,10 +1,13 @@
 package httpx_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"stampede/platform/edge/httpx"
 )
 
 // The route that bypasses the router handles the requests that the router would have
@@ -14,7 +17,7 @@ func TestMethodsAndTheDirectRoute(t *testing.T) {
 	rt, _ := newRouter(t)
 	rt.Mux.Get("/things/{id}", func(http.ResponseWriter, *http.Request) {})
 	rt.Bare.Post("/bare/{path}", func(http.ResponseWriter, *http.Request) {})
-	rt.Direct(http.MethodPost, "/rush/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
+	rt.Direct("/rush/", func(_ context.Context, _ *httpx.Knock, reply *httpx.Reply) { reply.Status = http.StatusAccepted })
 	for request, want := range map[string]struct {
 		status int
 		allow  string

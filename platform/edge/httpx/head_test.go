@@ -32,7 +32,7 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}
 	})
-	rt.Direct(http.MethodPost, "/api/v1/rush/", http.NotFound)
+	rt.Direct("/api/v1/rush/", func(_ context.Context, _ *httpx.Knock, reply *httpx.Reply) { reply.Status = http.StatusNotFound })
 	require.NoError(t, rt.ServeDocs())
 	server := httptest.NewServer(rt)
 	t.Cleanup(server.Close)

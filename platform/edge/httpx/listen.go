@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"stampede/platform/base/app"
 )
 
 // Bounds of every connection. A rush request has no body and fits one packet; a
@@ -19,6 +21,9 @@ const (
 	// idleTimeout keeps a shopper's connection warm from the countdown to the rush.
 	idleTimeout    = 3 * time.Minute
 	maxHeaderBytes = 16 << 10
+	// drainPoll is how often a Shutdown looks for plain requests that are being answered,
+	// as net/http does for the others.
+	drainPoll = 5 * time.Millisecond
 )
 
 // Server serves one handler on one or two listeners, which share their bounds.
@@ -71,6 +76,9 @@ func (s *Server) Host() string { return s.host }
 // Serve starts serving h and returns immediately. Call it once.
 func (s *Server) Serve(h http.Handler) {
 	s.srv.Handler = h
+	if rt, ok := h.(*Router); ok && rt.direct.handler != nil {
+		s.conns.direct = &rt.direct
+	}
 	for _, l := range s.listeners {
 		s.wg.Go(func() {
 			if err := s.srv.Serve(limited{l, s.conns}); err != nil && !errors.Is(err, http.ErrServerClosed) {
@@ -94,7 +102,11 @@ func (s *Server) Drain(most time.Duration) func(context.Context) error {
 // connection that was opened and never used as busy for 5 s. A server that never
 // served releases its addresses.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.conns.draining.Store(true)
 	err := s.srv.Shutdown(ctx)
+	for err == nil && s.conns.answering() {
+		err = app.Sleep(ctx, drainPoll)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.log.InfoContext(ctx, "drain timed out, open connections closed")
 		err = s.srv.Close()

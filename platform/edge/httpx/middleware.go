@@ -105,14 +105,18 @@ func (rt *Router) admit(ctx context.Context, authorization string) (_ context.Co
 }
 
 // SetRequestID returns the id that the request carries, of printable ASCII, or a new
-// one, and writes it to the answer. Only routes without middleware call it.
+// one, and writes it to the answer. Only what no middleware precedes calls it.
 func SetRequestID(w http.ResponseWriter, r *http.Request) string {
 	id := r.Header["X-Request-Id"]
-	if len(id) == 0 || id[0] == "" || len(id[0]) > maxRequestIDBytes || strings.ContainsFunc(id[0], func(c rune) bool { return c <= ' ' || c > '~' }) {
+	if len(id) == 0 || !validRequestID(id[0]) {
 		id = newRequestID()
 	}
 	w.Header()["X-Request-Id"] = id[:1:1]
 	return id[0]
+}
+
+func validRequestID(id string) bool {
+	return id != "" && len(id) <= maxRequestIDBytes && !strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
 // requestIDs are ids made in advance: most requests of a sale are refused within
@@ -239,15 +243,18 @@ func (rt *Router) secure(next http.Handler) http.Handler { return rt.secured(nex
 // secured is secure for what no middleware precedes.
 func (rt *Router) secured(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h["X-Content-Type-Options"] = nosniff
-		h["Referrer-Policy"] = noReferrer
-		h["Cross-Origin-Opener-Policy"] = ownOpener
-		h["Content-Security-Policy"] = rt.content
-		if rt.overTLS {
-			h["Strict-Transport-Security"] = onlyHTTPS
-		}
+		rt.setSecurity(w.Header())
 		next(w, r)
+	}
+}
+
+func (rt *Router) setSecurity(h http.Header) {
+	h["X-Content-Type-Options"] = nosniff
+	h["Referrer-Policy"] = noReferrer
+	h["Cross-Origin-Opener-Policy"] = ownOpener
+	h["Content-Security-Policy"] = rt.content
+	if rt.overTLS {
+		h["Strict-Transport-Security"] = onlyHTTPS
 	}
 }
 

@@ -1,6 +1,7 @@
 package httpx_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,7 +19,7 @@ func TestPagesOfAllowedOrigins(t *testing.T) {
 	rt, _ := newRouter(t, httpx.Options{Origins: []string{shop, local}})
 	rt.Mux.Get("/api/v1/things", func(http.ResponseWriter, *http.Request) {})
 	rt.Mux.Get("/admin", func(http.ResponseWriter, *http.Request) {})
-	rt.Direct(http.MethodPost, "/api/v1/rush/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
+	rt.Direct("/api/v1/rush/", func(_ context.Context, _ *httpx.Knock, reply *httpx.Reply) { reply.Status = http.StatusAccepted })
 	for _, c := range []struct {
 		method, path, origin, allowed string
 	}{

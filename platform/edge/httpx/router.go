@@ -5,7 +5,8 @@
 // rates of its route ([Load]), the limits of its route as known in memory, its body,
 // a place among the requests in flight ([Bounds]), and the handler. The place is
 // given back before the answer is sent, so a client that sends or receives slowly
-// holds its connection and nothing else. The rush passes only its connection.
+// holds its connection and nothing else. The rush passes only its connection; where its
+// request is plain (see package plainhttp), not even net/http.
 //
 // # The contract
 //
@@ -218,31 +219,15 @@ func methodsOf(mux *chi.Mux, r *http.Request) []string {
 	return allowed
 }
 
-// direct is the only route that is found without the router.
-type direct struct {
-	method, prefix string
-	handler        http.HandlerFunc
-	limits         []Limit // which the handler enforces
-}
-
-// Direct registers the rush on Bare and lets its requests bypass the router: finding
-// the route would cost a tenth of a refusal. prefix is the path up to its last
-// segment, which the handler parses itself; limits are for the document, the handler
-// enforces them. There is one such route; call Direct before serving.
-func (rt *Router) Direct(method, prefix string, h http.HandlerFunc, limits ...Limit) {
-	h = rt.secured(h)
-	rt.Bare.MethodFunc(method, prefix+"{segment}", h) // for other methods and for listing the routes
-	rt.direct = direct{method, prefix, h, limits}
-}
-
 // ServeHTTP answers a request.
 func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.entry.ServeHTTP(w, r) }
 
 func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
 	d := &rt.direct
 	if d.handler != nil && r.Method == d.method && r.URL.RawPath == "" {
-		if last, ok := strings.CutPrefix(r.URL.Path, d.prefix); ok && last != "" && strings.IndexByte(last, '/') < 0 {
-			d.handler(w, r)
+		if _, ok := d.find(r.URL.Path); ok {
+			rt.setSecurity(w.Header())
+			d.serve(w, r)
 			return
 		}
 	}

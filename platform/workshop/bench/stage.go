@@ -69,11 +69,11 @@ func Stages() []Stage {
 	times := []Figure{{Name: figureMedian, Unit: "ms"}, {Name: figureP99, Unit: "ms"}}
 	return []Stage{{
 		// The answer that most requests of a sale get.
-		Name: "refusal", Unit: "answers", Target: 0.85, Probe: 5000,
+		Name: "refusal", Unit: "answers", Target: 1.2, Probe: 5000,
 		Ours:     "rushes of a sold-out item",
 		Baseline: "a bare net/http handler with the same answer",
-		Remark: "Ours adds the route and the path's base64 and HMAC-SHA256 to what net/http does on both sides, which is nearly all of it. " +
-			"0.9 requires finding the route without the router; much more would require a custom HTTP server.",
+		Remark: "The path's base64 and HMAC-SHA256 cost less than what net/http does for a request, which a plain rush does not pass. " +
+			"Nearly all that is left are the system calls of reading and writing.",
 		Figures: times, Open: openRefusal,
 	}, {
 		Name: "paths", Unit: "paths", AtLeast: 20_000, Probe: 2000, Most: 200_000,

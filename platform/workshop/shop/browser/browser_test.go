@@ -100,7 +100,7 @@ func do(tab context.Context, t *testing.T, what string, steps ...chromedp.Action
 	t.Helper()
 	if err := chromedp.Run(tab, steps...); err != nil {
 		var text string // to show where it got stuck, if the tab still answers
-		_ = chromedp.Run(tab, chromedp.Evaluate("document.body.innerText", &text))
+		_ = chromedp.Run(tab, chromedp.Evaluate(`[document.body, ...[...document.querySelectorAll("*")].flatMap((e) => e.shadowRoot ? [...e.shadowRoot.children] : [])].map((e) => e.innerText).join("\n")`, &text))
 		t.Fatalf("%s: %v; the page says:\n%s", what, err, text)
 	}
 }
