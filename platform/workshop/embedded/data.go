@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -110,6 +111,9 @@ func (d *dataDir) names() ([]string, error) {
 	return names, err
 }
 
+// lockGivenBack bounds the wait for a lock whose holder has ended.
+const lockGivenBack = 2 * time.Second
+
 // takeLock locks the folder for the life of this process. The kernel releases
 // the lock however the process ends, so a pid without a lock belongs to a
 // process that did not stop cleanly.
@@ -120,6 +124,15 @@ func (d *dataDir) takeLock() error {
 	}
 	held := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	pid, err := pidIn(lock)
+	// A lock without a pid has been given back: a process that its holder was starting at
+	// that moment has its descriptor until it has become another program.
+	for deadline := time.Now().Add(lockGivenBack); errors.Is(held, unix.EWOULDBLOCK) && pid == "" && time.Now().Before(deadline); {
+		<-time.After(lockGivenBack / 100)
+		if held = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); held != nil {
+			_, _ = lock.Seek(0, io.SeekStart) // the next read says if it failed
+			pid, err = pidIn(lock)
+		}
+	}
 	if held != nil {
 		_ = lock.Close() // nothing was written
 		if errors.Is(held, unix.EWOULDBLOCK) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"stampede/platform/workshop/require"
 )
 
@@ -187,4 +189,17 @@ func assertOnlyOurOwn(t *testing.T, s *Stack) {
 	if pg.isOurs(p) {
 		t.Error("a process of another account was mistaken for ours")
 	}
+}
+
+// A process that the last holder was starting may have the lock for a moment longer.
+func TestLockThatWasGivenBack(t *testing.T) {
+	t.Parallel()
+	d := &dataDir{path: emptyDataDir(t)}
+	require.NoError(t, os.MkdirAll(d.path, 0o700))
+	held, err := os.Create(d.at(lockName))
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
+	time.AfterFunc(3*lockGivenBack/100, func() { _ = held.Close() })
+	require.NoError(t, d.takeLock())
+	require.NoError(t, d.lock.Close())
 }
