@@ -94,6 +94,67 @@ func TestLostWorkListLosesNothing(t *testing.T) {
 	}
 }
 
+// After the first comparison only orders that have changed are looked at, and once in a while every holder: an item that
+// waits for a hundred thousand payments costs nothing meanwhile.
+func TestComparisonReadsWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	for _, once := range []bool{false, true} {
+		t.Run(fmt.Sprint("once ", once), func(t *testing.T) { t.Parallel(); comparesWhatHasChanged(t, once) })
+	}
+}
+
+func comparesWhatHasChanged(t *testing.T, once bool) {
+	t.Helper()
+	b := setup(t)
+	n := onSale(1, 9)
+	n.PerActivity = once
+	item, epoch := b.loaded(n)
+	paid, closed, live := b.written(item, 1), b.written(item, 2), b.written(item, 3)
+	b.store.Recheck = time.Nanosecond
+	c := b.NewComparisons()
+	round := func() {
+		t.Helper()
+		b.sql(`UPDATE platform.leases SET expires_at = clock_timestamp()`)
+		clear(c.Due)
+		_, err := c.Start(t.Context())
+		require.NoError(t, err)
+		c.Walks.Wait()
+	}
+	round()
+	// No order tells of a holder that Postgres does not know.
+	b.rdb.HSet(t.Context(), item.UsersKey(epoch), "77", ids.NewFor(77).String())
+	b.pay(paid)
+	b.close(closed)
+	round()
+	st := b.state(item)
+	require.Equal(t, "committed, remaining", [2]int64{st.Committed, st.Remaining}, [2]int64{1, 7})
+	buyer := func(user string) string { return b.rdb.HGet(t.Context(), item.BuyersKey(), user).Val() }
+	if once {
+		require.Equal(t, "buyers", [2]string{buyer("2"), buyer("3")}, [2]string{"", live.String() + ":1"})
+	}
+	require.Equal(t, "alarms", len(b.differs()), 0)
+	b.store.CompareWhole = 0
+	round()
+	require.Equal(t, "alarms", len(b.differs()), 1)
+	b.store.CompareWhole = time.Hour
+	b.rdb.HDel(t.Context(), item.UsersKey(epoch), "77")
+	b.load(item)
+	epoch = b.state(item).Epoch
+	b.rdb.HSet(t.Context(), item.UsersKey(epoch), "78", ids.NewFor(78).String())
+	round()
+	require.Equal(t, "how often the alarm was raised, again after a Load", b.differs()[0].Count, 2)
+	if !once {
+		return
+	}
+	// The Load of another item may have made the activity's list of buyers anew.
+	b.rdb.HDel(t.Context(), item.BuyersKey(), "3")
+	other := onSale(2, 9)
+	other.ActivityID, other.PerActivity = item.ActivityID, true
+	b.loaded(other)
+	round()
+	require.Equal(t, "a buyer that was missing", buyer("3"), live.String()+":1")
+}
+
 // Buyers of an activity follow the marks: missing ones are added, and stale ones removed. Another item's entries
 // stay.
 func TestComparisonAlignsBuyers(t *testing.T) {

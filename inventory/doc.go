@@ -175,12 +175,14 @@
 // waiting units return them early.
 //
 // Losing a work list loses nothing. Within a minute one instance (by a lease per
-// item) walks an item's keys in Redis by cursor, compares them with the orders in
-// chunks, and applies by the same scripts what no event has: releases, commits,
-// order rows, buyers of an activity. It repairs only what an order proves. The
-// rest raises an alarm: numbers without an order, and a Redis that is ahead of a
-// Postgres that lost commits. Items of which nothing can change are not walked
-// again. Keepers and walks may overlap, also between instances: every script is
+// item) compares what an item has in Redis of the orders that have changed, and
+// applies by the same scripts what no event has: releases, commits, order rows,
+// buyers of an activity. Once an hour, after each Load, at a start and when a work
+// list was full it walks all of the item's keys by cursor instead, in chunks: then
+// it also finds what no change of an order tells of. It repairs only what an order
+// proves. The rest raises an alarm: numbers without an order, and a Redis that is
+// ahead of a Postgres that lost commits. Until a walk finds them, BooksProbe knows
+// that the counts differ. Items of which nothing can change are not walked again. Keepers and walks may overlap, also between instances: every script is
 // idempotent by number.
 //
 // # Lifecycle

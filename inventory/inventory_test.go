@@ -155,6 +155,18 @@ func (o *orders) Statuses(_ context.Context, nos []ids.ID) (map[ids.ID]string, e
 	return found, nil
 }
 
+func (o *orders) ChangedWithin(_ context.Context, within time.Duration) (map[int64][]int64, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	users := map[int64][]int64{}
+	for _, r := range o.all {
+		if r.Status != orderevent.StatusPending && time.Since(r.UpdatedAt) < within {
+			users[r.ItemID] = append(users[r.ItemID], r.UserID)
+		}
+	}
+	return users, nil
+}
+
 func (o *orders) EndedWithin(_ context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

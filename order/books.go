@@ -55,6 +55,20 @@ func (r Reader) EndedWithin(ctx context.Context, nos []ids.ID, within time.Durat
 	return recent, nil
 }
 
+// ChangedWithin returns the users whose orders changed within a duration before Postgres's
+// time, by item; a new order is no change.
+func (r Reader) ChangedWithin(ctx context.Context, within time.Duration) (map[int64][]int64, error) {
+	rows, err := orderdb.New(r.DB).ChangedWithin(ctx, within)
+	if err != nil {
+		return nil, fmt.Errorf("order: read recent changes: %w", err)
+	}
+	users := make(map[int64][]int64)
+	for _, r := range rows {
+		users[r.ItemID] = append(users[r.ItemID], r.UserID)
+	}
+	return users, nil
+}
+
 // LiveUnits sums the units of every item's live orders.
 func (r Reader) LiveUnits(ctx context.Context) (map[int64]inventory.Units, error) {
 	rows, err := orderdb.New(r.DB).LiveUnits(ctx)

@@ -176,6 +176,10 @@ func TestBooksAndHolds(t *testing.T) {
 	units, err := s.LiveUnits(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "live units", units, map[int64]inventory.Units{b.ItemID: {Held: 1, Sold: 1}})
+	changed, err := s.ChangedWithin(t.Context(), time.Minute)
+	require.NoError(t, err)
+	slices.Sort(changed[b.ItemID])
+	require.Equal(t, "changed lately", changed, map[int64][]int64{b.ItemID: {1, 2}})
 	nos := append(numbers(m), ids.New())
 	for range statusLimit {
 		nos = append(nos, ids.New())

@@ -15,6 +15,11 @@ CROSS JOIN LATERAL (SELECT * FROM orders.orders WHERE order_no = n.no AND bucket
 SELECT o.order_no, o.status FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT order_no, status FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o;
 
+-- name: ChangedWithin :many
+-- Of the index orders_by_change, which has no order that has not changed since its insert.
+SELECT item_id, user_id FROM orders.orders
+WHERE status <> 'pending_payment' AND updated_at > clock_timestamp() - @within::interval;
+
 -- name: EndedWithin :many
 -- Those of the orders that were closed, or refunded in full, that recently.
 SELECT o.order_no FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n

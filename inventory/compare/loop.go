@@ -21,6 +21,12 @@ const (
 	compareAtOnce = 2
 	// compareTimeout bounds one walk: ten million holders take some minutes.
 	compareTimeout = 10 * time.Minute
+	// lookBack is by how much the changes that a comparison reads overlap with those of the one before: units of an
+	// ended order may wait for MostReturnWithin, and a change may be committed some seconds after its time.
+	lookBack = stock.MostReturnWithin + time.Minute
+	// changesAtMost bounds the time whose changes are read at once: an item that has not been compared for longer is
+	// looked at as a whole.
+	changesAtMost = 10 * time.Minute
 )
 
 var alarmRedisDiffers = alarm.Define("redis-differs", alarm.Critical,
@@ -36,6 +42,7 @@ type Comparisons struct {
 	slots   chan struct{}            // one per concurrent walk
 	Walks   sync.WaitGroup
 	running sync.Map // stock.Item
+	seen    sync.Map // stock.Item → seen
 }
 
 // NewComparisons returns a loop that compares every item in its first round.
@@ -61,6 +68,7 @@ func (c *Comparisons) Start(ctx context.Context) (started int, err error) {
 		return 0, err
 	}
 	loaded := make(map[stock.Item]time.Time, len(rows))
+	var changed *changes // read for the first item that is due
 	for _, st := range rows {
 		item := st.Item()
 		loaded[item] = c.Due[item]
@@ -76,16 +84,45 @@ func (c *Comparisons) Start(ctx context.Context) (started int, err error) {
 		}
 		loaded[item] = time.Now().Add(c.s.CompareEvery)
 		if ok || c.first || whole {
-			c.walk(ctx, item)
+			if changed == nil {
+				if changed, err = c.changes(ctx, rows); err != nil {
+					return started, err
+				}
+			}
+			c.walk(ctx, item, changed)
 			started++
 		}
 	}
+	c.seen.Range(func(item, _ any) bool {
+		if _, ok := loaded[item.(stock.Item)]; !ok { //nolint:errcheck // it has no other keys
+			c.seen.Delete(item)
+		}
+		return true
+	})
 	c.Due, c.first = loaded, false
 	return started, nil
 }
 
+// changes reads what has changed since the oldest comparison.
+func (c *Comparisons) changes(ctx context.Context, rows []stock.Row) (*changes, error) {
+	now := time.Now()
+	found := &changes{from: now, until: now, whole: c.s.CompareWhole, loads: map[int64]int64{}, seen: &c.seen}
+	for _, r := range rows {
+		found.loads[r.ActivityID] += r.Epoch
+	}
+	c.seen.Range(func(_, v any) bool {
+		if at := v.(seen).at; at.Before(found.from) && now.Sub(at) < changesAtMost { //nolint:errcheck // it has no other values
+			found.from = at
+		}
+		return true
+	})
+	var err error
+	found.users, err = c.s.Books.ChangedWithin(ctx, now.Sub(found.from)+lookBack)
+	return found, err
+}
+
 // walk compares an item in the background, when a slot is free.
-func (c *Comparisons) walk(ctx context.Context, item stock.Item) {
+func (c *Comparisons) walk(ctx context.Context, item stock.Item, changed *changes) {
 	c.running.Store(item, true)
 	c.Walks.Go(func() {
 		defer c.running.Delete(item)
@@ -97,17 +134,20 @@ func (c *Comparisons) walk(ctx context.Context, item stock.Item) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 		defer cancel()
-		if err := c.s.compareAndTell(ctx, item); err != nil && ctx.Err() == nil {
+		if err := c.s.compareAndTell(ctx, item, changed); err != nil && ctx.Err() == nil {
 			c.s.Log.WarnContext(ctx, "item not compared with its orders", "item_id", item.ID, "error", err)
 		}
 	})
 }
 
 // compareAndTell compares an item and raises an alarm for what it cannot repair.
-func (s *Service) compareAndTell(ctx context.Context, item stock.Item) (err error) {
+func (s *Service) compareAndTell(ctx context.Context, item stock.Item, changed *changes) (err error) {
 	defer keep.Recovered("comparison", item, &err)
 	_, whole := s.keep.Dropped.LoadAndDelete(item)
-	repaired, found, err := s.CompareOrders(ctx, item, restsFor)
+	if whole {
+		changed.seen.Delete(item)
+	}
+	repaired, found, err := s.compareOrders(ctx, item, restsFor, changed)
 	switch {
 	case errors.Is(err, stock.ErrFenced):
 		err = nil // its Load counts everything

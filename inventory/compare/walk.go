@@ -52,6 +52,14 @@ type Service struct {
 	Compared    sync.Map   // stock.Item → fingerprint of items at rest that a comparison found right
 }
 
+// seen is what comparisons of an item know already.
+type seen struct {
+	epoch int64
+	loads int64     // of the items that share its list of buyers, see changes
+	at    time.Time // the last one began, which had every change until then
+	whole time.Time // the last one began that looked at every holder
+}
+
 // New returns the service.
 func New(s *stock.Store, rows *ledger.Service, d *decide.Service, k *keep.Service, l *load.Service, b *books.Service) *Service {
 	return &Service{Store: s, ledger: rows, decide: d, keep: k, load: l, books: b}
@@ -64,6 +72,45 @@ const restsFor = 4
 // suspectsAtMost bounds the marks and holds of one comparison that nothing explains. More are an incident, and the
 // first ones show it.
 const suspectsAtMost = 100
+
+// changes are the users whose orders changed lately, by item.
+type changes struct {
+	users map[int64][]int64
+	from  time.Time // none since then is missing
+	until time.Time
+	whole time.Duration // how often every holder is looked at
+	// loads are the sums of the epochs of each activity's items: the Load of one may have made the list of the
+	// activity's buyers anew, in which the others' are missing then.
+	loads map[int64]int64
+	seen  *sync.Map // stock.Item → seen
+}
+
+// part returns the users of an item whose orders changed since its last comparison, or false if every holder has to be
+// looked at.
+func (c *changes) part(item stock.Item, epoch int64) (users []int64, ok bool) {
+	if c == nil {
+		return nil, false
+	}
+	v, _ := c.seen.Load(item)
+	last, ok := v.(seen)
+	if !ok || last.epoch != epoch || item.PerActivity && last.loads != c.loads[item.ActivityID] || last.at.Before(c.from) || c.until.Sub(last.whole) > c.whole {
+		return nil, false
+	}
+	return c.users[item.ID], true
+}
+
+// note records a comparison that did not fail.
+func (c *changes) note(item stock.Item, epoch int64, part bool) {
+	if c == nil {
+		return
+	}
+	now := seen{epoch: epoch, loads: c.loads[item.ActivityID], at: c.until, whole: c.until}
+	if part {
+		v, _ := c.seen.Load(item)
+		now.whole = v.(seen).whole //nolint:errcheck // part has found it
+	}
+	c.seen.Store(item, now)
+}
 
 // comparison is one walk over an item's keys in Redis, in chunks, beside the orders in Postgres. It applies what
 // Postgres says has ended, by the scripts of the keepers, which may be repeated at any time; it only reports what
@@ -91,6 +138,12 @@ type suspect struct {
 // what it cannot repair. An item that does not decide is left to its Load. It reads a chunk at a time, so that
 // neither Redis nor this process notices the size of the item, and rests for so many times as long as the chunk took.
 func (s *Service) CompareOrders(ctx context.Context, item stock.Item, rests int) (repaired int, found []books.Finding, err error) {
+	return s.compareOrders(ctx, item, rests, nil)
+}
+
+// compareOrders is CompareOrders for every holder, or only for those whose orders have changed since the comparison
+// before.
+func (s *Service) compareOrders(ctx context.Context, item stock.Item, rests int, changed *changes) (repaired int, found []books.Finding, err error) {
 	// Redis first: a Load and a change commit in Postgres before Redis has them.
 	st, ok, err := s.State(ctx, item)
 	if err != nil || !ok || !st.Ready() {
@@ -123,29 +176,39 @@ func (s *Service) CompareOrders(ctx context.Context, item stock.Item, rests int)
 			return c.repaired, nil, err
 		}
 	}
-	if err := c.walk(ctx); err != nil {
+	users, part := changed.part(item, st.Epoch)
+	if err := c.walk(ctx, users, !part); err != nil {
 		return c.repaired, nil, err
 	}
+	changed.note(item, st.Epoch, part)
 	after, ok, err := s.State(ctx, item)
 	switch {
 	case err != nil:
 		return c.repaired, nil, err
 	case !ok || !after.Ready() || after.Epoch != st.Epoch:
 		return c.repaired, nil, nil // a Load has replaced what was read
-	case c.atRest && c.repaired == 0 && len(c.found) == 0 && after == st:
+	case !part && c.atRest && c.repaired == 0 && len(c.found) == 0 && after == st:
 		s.Compared.Store(item, now)
 	}
 	return c.repaired, c.found, nil
 }
 
-func (c *comparison) walk(ctx context.Context) error {
-	if err := c.scan(ctx, c.item.UsersKey(c.epoch), c.users); err != nil {
-		return err
+// walk compares every holder, or only some users, and every grant that waits for its order.
+func (c *comparison) walk(ctx context.Context, some []int64, whole bool) error {
+	if whole {
+		if err := c.scan(ctx, c.item.UsersKey(c.epoch), c.users); err != nil {
+			return err
+		}
+	}
+	for chunk := range slices.Chunk(some, lua.Chunk) {
+		if err := c.some(ctx, chunk); err != nil {
+			return err
+		}
 	}
 	if err := c.scan(ctx, c.item.HoldsKey(c.epoch), c.holds); err != nil {
 		return err
 	}
-	if c.item.PerActivity {
+	if whole && c.item.PerActivity {
 		if err := c.scan(ctx, c.item.BuyersKey(), c.buyers); err != nil {
 			return err
 		}
@@ -192,6 +255,28 @@ func (c *comparison) scan(ctx context.Context, key string, each func(ctx context
 		}
 		return app.Sleep(ctx, time.Duration(c.rests)*time.Since(began))
 	})
+}
+
+// some compares what some users have in Redis.
+func (c *comparison) some(ctx context.Context, users []int64) error {
+	fields := make([]string, len(users))
+	for i, u := range users {
+		fields[i] = strconv.FormatInt(u, 10)
+	}
+	marks, err := c.s.Redis.HMGet(ctx, c.item.UsersKey(c.epoch), fields...).Result()
+	if err != nil {
+		return fmt.Errorf("inventory: read holders of item %d: %w", c.item.ID, err)
+	}
+	pairs := make([]string, 0, 2*len(users))
+	for i, m := range marks {
+		if text, marked := m.(string); marked {
+			pairs = append(pairs, fields[i], text)
+		}
+	}
+	if err := c.users(ctx, pairs); err != nil || !c.item.PerActivity {
+		return err
+	}
+	return c.align(ctx, fields) // those too that are no holders any more
 }
 
 // users compares a chunk of the holders.

@@ -29,6 +29,9 @@ type Books interface {
 	LiveUnits(ctx context.Context) (map[int64]Units, error)
 	// Statuses returns the status of each number that has an order row.
 	Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
+	// ChangedWithin returns the users whose orders changed that recently, by item, by Postgres's clock; a new order is
+	// no change.
+	ChangedWithin(ctx context.Context, within time.Duration) (map[int64][]int64, error)
 	// EndedWithin returns those of the orders that were closed, or refunded, that recently, by Postgres's clock.
 	EndedWithin(ctx context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error)
 }

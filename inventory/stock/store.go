@@ -75,8 +75,10 @@ type Seams struct {
 	// release waits behind a full batch, or an operator's change for the next instance.
 	DiffersFor time.Duration
 	// CompareTick is how often an instance looks for items that are due for a comparison, and CompareEvery how often
-	// one instance of all compares an item. Together with the walk itself that is less than a minute.
-	CompareTick, CompareEvery time.Duration
+	// one instance of all compares an item with the orders that have changed. Together with the walk itself that is
+	// less than a minute. CompareWhole is how often it looks at every holder: what no order's change can tell is a
+	// Redis or a Postgres that has lost writes without a restart, and 300,000 holders cost some seconds of a core.
+	CompareTick, CompareEvery, CompareWhole time.Duration
 	// Failpoint replaces the fail points between the steps of a Load, for tests that end one of several Services in a
 	// process.
 	Failpoint func(step string) error
@@ -87,7 +89,7 @@ func NewStore(cfg Config, deps Deps) *Store {
 	return &Store{Deps: deps, Config: cfg, Holder: ids.New().String(), Seams: Seams{
 		Recheck: proof.Recheck, Stall: max(30*time.Second, 2*cfg.PublishDeadline), RetakeAgain: time.Second,
 		AlarmAfter: 90 * time.Second, AlarmEvery: 5 * time.Minute, DiffersFor: 5*time.Second + cfg.UnitsReturnWithin,
-		CompareTick: 10 * time.Second, CompareEvery: 40 * time.Second,
+		CompareTick: 10 * time.Second, CompareEvery: 40 * time.Second, CompareWhole: time.Hour,
 	}}
 }
 

@@ -110,6 +110,37 @@ func (q *Queries) Amend(ctx context.Context, arg AmendParams) (AmendRow, error) 
 	return i, err
 }
 
+const changedWithin = `-- name: ChangedWithin :many
+SELECT item_id, user_id FROM orders.orders
+WHERE status <> 'pending_payment' AND updated_at > clock_timestamp() - $1::interval
+`
+
+type ChangedWithinRow struct {
+	ItemID int64
+	UserID int64
+}
+
+// Of the index orders_by_change, which has no order that has not changed since its insert.
+func (q *Queries) ChangedWithin(ctx context.Context, within time.Duration) ([]ChangedWithinRow, error) {
+	rows, err := q.db.Query(ctx, changedWithin, within)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ChangedWithinRow
+	for rows.Next() {
+		var i ChangedWithinRow
+		if err := rows.Scan(&i.ItemID, &i.UserID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const claimDue = `-- name: ClaimDue :many
 WITH due AS MATERIALIZED (
     SELECT bucket, order_no FROM orders.orders

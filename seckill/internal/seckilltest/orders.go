@@ -81,6 +81,11 @@ func (o *Orders) Statuses(_ context.Context, nos []ids.ID) (map[ids.ID]string, e
 	return known, nil
 }
 
+// ChangedWithin returns none: what compares items does not run here.
+func (o *Orders) ChangedWithin(context.Context, time.Duration) (map[int64][]int64, error) {
+	return nil, nil
+}
+
 // EndedWithin returns none: units of ended orders return at once here.
 func (o *Orders) EndedWithin(context.Context, []ids.ID, time.Duration) (map[ids.ID]bool, error) {
 	return nil, nil
