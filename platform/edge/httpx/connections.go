@@ -133,6 +133,21 @@ func (l *connections) answering() bool {
 	return false
 }
 
+// closeUnknown closes the connections that only had plain requests and wait for the next.
+func (l *connections) closeUnknown() {
+	var all []*conn
+	l.mu.Lock()
+	for c := range l.all.members {
+		if c.unknown.Load() && c.phase.CompareAndSwap(waits, closes) {
+			all = append(all, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range all {
+		_ = c.close()
+	}
+}
+
 func (l *connections) open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,11 +310,12 @@ func (l *connections) track(nc net.Conn, state http.ConnState) {
 	case http.StateNew, http.StateIdle:
 		c.asked.Store(now)
 		c.idle.Store(now)
-		c.between, c.renewed, c.opening = true, time.Duration(now), false
+		c.between, c.renewed, c.opening, c.waiting = true, time.Duration(now), false, false
 		if state == http.StateNew { // net/http gives the first request less time
 			c.renewed, c.opening = -renewEvery, true
 		}
 	case http.StateActive:
+		c.between = false
 		c.asked.Store(now)
 		c.idle.Store(busy)
 	case http.StateHijacked:
@@ -323,13 +339,18 @@ type conn struct {
 
 	// phase is about plain requests, which net/http does not see; it regards their
 	// connection as idle.
-	phase atomic.Int32 // waits, answers, or closes: Close was called while it answered
+	phase atomic.Int32 // waits, answers, or closes: Close was called
+	// unknown says that net/http has had none of its requests, which were plain: it does
+	// not regard the connection as idle when it shuts down.
+	unknown atomic.Bool
 
 	// What follows belongs to the goroutine that serves the connection.
 	between bool          // net/http waits for a request
 	room    int           // net/http's buffer when it is empty, in bytes
 	renewed time.Duration // when its time to be idle last began, since list.began; below 0 if it has sent no request
 	opening bool          // net/http has had none of its bytes
+	waiting bool          // net/http has set the deadline for the next request
+	overdue bool          // net/http is about to set a deadline that counts from the opening
 }
 
 const busy = -1
@@ -394,15 +415,32 @@ func (c *conn) handOver(n int, err error) error {
 	if n == 0 {
 		return err
 	}
-	// net/http counts the time for a first header from the opening, which may be long
-	// ago where plain requests came before it. Bodies have deadlines of their own.
+	// net/http counts the time of a first request from the opening, which may be long ago
+	// where plain requests came before it.
 	if c.opening && c.renewed >= 0 {
+		c.overdue = true
+		c.unknown.Store(false)
 		if late := c.Conn.SetReadDeadline(time.Now().Add(readHeaderTimeout)); late != nil {
 			return late
 		}
 	}
 	c.between, c.opening = false, false
 	return err
+}
+
+// SetReadDeadline sets the read deadline. Between two requests net/http sets one for the
+// wait and the next when it has the first bytes of a request, which it may have had in
+// its buffer: what is read from then on belongs to that request.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	switch {
+	case c.overdue: // for the rest of a first request
+		c.overdue, t = false, time.Now().Add(readTimeout)
+	case c.between && c.waiting && !c.opening:
+		c.between = false
+	case c.between:
+		c.waiting = true
+	}
+	return c.Conn.SetReadDeadline(t)
 }
 
 // read reads. The connection is idle while this waits for a request or for the rest of

@@ -58,6 +58,9 @@ func (rt *Router) Direct(prefix string, h DirectHandler, limits ...Limit) {
 	rt.direct = direct{http.MethodPost, prefix, h, limits, nil, len(rt.with.Origins) == 0}
 	always := http.Header{}
 	rt.setSecurity(always)
+	if !rt.direct.sameOrigin {
+		always.Set("Vary", "Origin") // as crossOrigin does
+	}
 	var fields strings.Builder
 	_ = always.Write(&fields) // a builder never fails
 	rt.direct.fields = []byte(fields.String())
@@ -234,7 +237,10 @@ func (c *conn) answer(d *direct, r *plainhttp.Request, last string) error {
 	now = c.list.now()
 	c.asked.Store(int64(now))
 	c.idle.Store(int64(now))
-	if closes {
+	if c.opening {
+		c.unknown.Store(true)
+	}
+	if closes || c.list.draining.Load() {
 		return io.EOF
 	}
 	if now-c.renewed >= renewEvery {
@@ -263,11 +269,10 @@ func gone(nc net.Conn) (gone bool) {
 	if err != nil {
 		return true
 	}
-	err = raw.Read(func(fd uintptr) bool {
+	err = raw.Control(func(fd uintptr) { // Read would fail where net/http's deadline has passed
 		var one [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)      //nolint:gosec // a descriptor
 		gone = n == 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EINTR //nolint:errorlint // system calls return them bare
-		return true
 	})
 	return gone || err != nil
 }

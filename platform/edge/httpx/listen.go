@@ -103,6 +103,7 @@ func (s *Server) Drain(most time.Duration) func(context.Context) error {
 // served releases its addresses.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.conns.draining.Store(true)
+	s.conns.closeUnknown()
 	err := s.srv.Shutdown(ctx)
 	for err == nil && s.conns.answering() {
 		err = app.Sleep(ctx, drainPoll)

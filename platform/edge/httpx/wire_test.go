@@ -22,8 +22,8 @@ import (
 	"stampede/platform/workshop/require"
 )
 
-// directRouter returns a router whose direct route is /rush/, beside GET /, GET /slow and
-// POST /body, which answers with the body.
+// directRouter returns a router whose direct route is /rush/, beside GET /, GET /slow, POST
+// /body, which answers with the body, and POST /unread, which does not read it.
 func directRouter(h DirectHandler) *Router {
 	rt := NewRouter(auth.NewTokens([]byte("6f1c0a92d8e54b7391aa02c4f1e0d9b8"), time.Now), slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 	rt.Mux.Get("/", greets)
@@ -34,6 +34,7 @@ func directRouter(h DirectHandler) *Router {
 			greets(w, r)
 		}
 	})
+	rt.Bare.Post("/unread", greets)
 	rt.Mux.Post("/body", func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	rt.Direct("/rush/", h)
 	return rt
@@ -123,9 +124,14 @@ func TestAttackPlainRequestInsideAnother(t *testing.T) {
 		"method": "GET / HTTP/1.1\r\nHost: x\r\n\r\nGE",
 		"body":   "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n",
 		"chunk":  "POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n",
+		// Behind another request in net/http's buffer, which is empty again at their ends.
+		"line behind another":   getRoot + "GET / HTTP/1.1\r\n",
+		"header behind another": getRoot + "GET / HTTP/1.1\r\nHost: x\r\n",
+		"body behind another":   getRoot + "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n",
+		"chunk behind another":  getRoot + "POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n",
 	} {
 		c := dialFrom(t, s, "127.0.0.1", before)
-		if name == "method" {
+		if name == "method" || strings.HasSuffix(name, "another") {
 			require.NoError(t, c.SetReadDeadline(time.Now().Add(30*time.Second)))
 			require.Equal(t, "before it", len(answersOn(t, c, 1)), 1)
 		}
@@ -153,6 +159,7 @@ func TestTimesOfARequestAfterPlainOnes(t *testing.T) {
 		"nothing":        {"", idleTimeout, ""},
 		"half a header":  {"GET / HTTP/1.1\r\n", readHeaderTimeout, ""},
 		"half a body":    {"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc", bodyTimeout, "abc"},
+		"body not read":  {"POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc", readTimeout, ""},
 		"half a rush":    {"POST /rush/", readHeaderTimeout, ""},
 		"a slow answer":  {"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", slowly + idleTimeout, "hello"},
 		"a whole answer": {getRoot, idleTimeout, "hello"},
@@ -253,14 +260,33 @@ func TestPlainHandlerPanics(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool { return s.conns.open() == 0 }, "the connection is closed")
 }
 
+// Connections that only had plain requests do not hold up a shutdown, although net/http
+// regards them as new.
+func TestShutdownClosesPlainConnections(t *testing.T) {
+	t.Parallel()
+	s := serving(t, Connections{}, directRouter(echo))
+	answersOn(t, dialFrom(t, s, "127.0.0.1", fmt.Sprintf(knocks, "a")), 1)
+	began := time.Now()
+	require.NoError(t, s.Shutdown(t.Context()))
+	if took := time.Since(began); took > 3*time.Second { // net/http waits for 5 s
+		t.Errorf("took %s", took)
+	}
+}
+
 // The handler learns that a client has left, by closing or by resetting.
 func TestPlainClientLeaves(t *testing.T) {
 	t.Parallel()
 	entered, done := make(chan struct{}), make(chan struct{})
-	s := serving(t, Connections{}, directRouter(func(_ context.Context, req *Knock, reply *Reply) {
+	var s *Server
+	s = serving(t, Connections{}, directRouter(func(_ context.Context, req *Knock, reply *Reply) {
 		reply.Status = http.StatusAccepted
 		defer close(done)
 		if bytes.Equal(req.Last, []byte("stays")) {
+			s.conns.mu.Lock() // net/http's own deadline for a first request has passed
+			for c := range s.conns.all.members {
+				_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
+			}
+			s.conns.mu.Unlock()
 			for range 3 {
 				<-time.After(stalePeer)
 				require.Equal(t, "left", req.Left(), false)

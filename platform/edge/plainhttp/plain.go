@@ -112,9 +112,13 @@ func once(kept *[]byte, value []byte) bool {
 	if *kept != nil {
 		return false
 	}
-	*kept = value
+	if *kept = value; value == nil {
+		*kept = none
+	}
 	return true
 }
+
+var none = []byte{}
 
 // is reports whether b is a lower-case text, in any case.
 func is(b []byte, lower string) bool {

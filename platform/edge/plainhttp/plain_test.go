@@ -45,7 +45,8 @@ var unusual = []string{
 	first + host + "Content-Length: 00\r\n\r\n", first + host + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", first + host + "transfer-encoding: identity\r\n\r\n",
 	first + host + "Expect: 100-continue\r\n\r\n", first + host + "Upgrade: h2c\r\n\r\n", first + host + "Trailer: X\r\n\r\n", first + host + "TE: trailers\r\n\r\n",
 	first + host + "Connection: close\r\n\r\n", first + host + "Connection: keep-alive, close\r\n\r\n",
-	first + host + "X-Request-Id: a\r\nx-request-id: b\r\n\r\n", first + host + "Accept-Language: zh\r\nAccept-Language: en\r\n\r\n",
+	first + host + "X-Request-Id: a\r\nx-request-id: b\r\n\r\n", first + host + "X-Request-Id:\r\nX-Request-Id: b\r\n\r\n",
+	first + host + "Accept-Language: \r\nAccept-Language: zh\r\n\r\n", first + host + "Accept-Language: zh\r\nAccept-Language: en\r\n\r\n",
 	"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }
 
