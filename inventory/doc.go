@@ -182,7 +182,8 @@
 // it also finds what no change of an order tells of. It repairs only what an order
 // proves. The rest raises an alarm: numbers without an order, and a Redis that is
 // ahead of a Postgres that lost commits. Until a walk finds them, BooksProbe knows
-// that the counts differ. Items of which nothing can change are not walked again. Keepers and walks may overlap, also between instances: every script is
+// that the counts differ. Items of which nothing can change are not walked again.
+// Keepers and walks may overlap, also between instances: every script is
 // idempotent by number.
 //
 // # Lifecycle

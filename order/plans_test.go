@@ -123,3 +123,24 @@ func TestErasureReadsOnlyOldDetails(t *testing.T) {
 	}
 	erased(old + 1)
 }
+
+// TestChangesAreReadByTheirTime checks that what a comparison reads each minute does not
+// grow with the orders of past sales.
+func TestChangesAreReadByTheirTime(t *testing.T) {
+	t.Parallel()
+	s := setup(t, oneConnection(t))
+	b := s.item(3)
+	m := s.placed(b, 1, 2, 3)
+	s.past(b.ItemID+1, 40_000)
+	s.exec(`UPDATE orders.orders SET updated_at = now() - interval '1 day'`)
+	s.exec(`VACUUM ANALYZE orders.orders`)
+	s.pay(m.Grants[1].No)
+	scanned, fetched := s.readBy(func() {
+		changed, err := s.ChangedWithin(t.Context(), time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, "changed", changed, map[int64][]int64{b.ItemID: {2}})
+	})
+	if scanned > 0 || fetched > 100 {
+		t.Errorf("reading one change scanned %d rows and fetched %d", scanned, fetched)
+	}
+}

@@ -16,9 +16,10 @@ SELECT o.order_no, o.status FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnes
 CROSS JOIN LATERAL (SELECT order_no, status FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o;
 
 -- name: ChangedWithin :many
--- Of the index orders_by_change, which has no order that has not changed since its insert.
+-- Of the index orders_by_change, which has no order that has not changed since its insert; clock_timestamp() would keep
+-- Postgres from using it.
 SELECT item_id, user_id FROM orders.orders
-WHERE status <> 'pending_payment' AND updated_at > clock_timestamp() - @within::interval;
+WHERE status <> 'pending_payment' AND updated_at > statement_timestamp() - @within::interval;
 
 -- name: EndedWithin :many
 -- Those of the orders that were closed, or refunded in full, that recently.

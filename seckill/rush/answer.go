@@ -180,7 +180,7 @@ func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time
 
 // refuse writes a refusal. wait replaces the refusal's own Retry-After if it is
 // above 0.
-func refuse(into *httpx.Reply, lang httpx.Language, o outcome, wait time.Duration) {
+func refuse(into *httpx.DirectAnswer, lang httpx.Language, o outcome, wait time.Duration) {
 	r := &ready[o]
 	into.Status, into.RetryAfter = r.status, r.retry
 	if wait > 0 {
@@ -191,13 +191,13 @@ func refuse(into *httpx.Reply, lang httpx.Language, o outcome, wait time.Duratio
 }
 
 // beginProblem begins a problem with its request's id.
-func beginProblem(into *httpx.Reply) {
+func beginProblem(into *httpx.DirectAnswer) {
 	into.Body = append(into.Body, `{"request_id":`...)
 	into.Body = append(strconv.AppendQuote(into.Body, into.RequestID), ',') // of printable ASCII, so it is JSON too
 }
 
 // writeAlreadyBought refuses with the number under which the user holds units.
-func writeAlreadyBought(into *httpx.Reply, lang httpx.Language, other ids.ID) {
+func writeAlreadyBought(into *httpx.DirectAnswer, lang httpx.Language, other ids.ID) {
 	r := &ready[outAlreadyBought]
 	into.Status = r.status
 	beginProblem(into)
@@ -217,7 +217,7 @@ type Ticket struct {
 }
 
 // writeTicket answers 202.
-func writeTicket(into *httpx.Reply, no ids.ID, status string, position int64) {
+func writeTicket(into *httpx.DirectAnswer, no ids.ID, status string, position int64) {
 	into.Status = http.StatusAccepted
 	into.Body = append(into.Body, `{"order_no":"`...)
 	into.Body, _ = no.AppendText(into.Body) // never fails
@@ -252,9 +252,9 @@ func languagesOf(headers ...string) map[string]httpx.Language {
 
 // language picks the language of an answer as every other route does, weights
 // included. It allocates nothing for the common headers.
-func language(accept []byte) httpx.Language {
-	if lang, common := commonLanguages[string(accept)]; common {
+func language(accept string) httpx.Language {
+	if lang, common := commonLanguages[accept]; common {
 		return lang
 	}
-	return httpx.LanguageOf(string(accept))
+	return httpx.LanguageOf(accept)
 }

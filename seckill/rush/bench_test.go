@@ -1,7 +1,6 @@
 package rush
 
 import (
-	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -40,17 +39,17 @@ func soldOutShop(t testing.TB) (*instance, *http.Request) {
 
 func TestRefusalAllocatesNothing(t *testing.T) {
 	i, req := soldOutShop(t)
-	knock := httpx.Knock{Last: []byte(strings.TrimPrefix(req.URL.Path, rushPrefix)), AcceptLanguage: []byte(req.Header.Get("Accept-Language"))}
-	forged := httpx.Knock{Last: bytes.Repeat([]byte("A"), pathTextBytes)}
-	var into httpx.Reply
-	answers := func(k *httpx.Knock, status int) {
-		into = httpx.Reply{Body: into.Body[:0]}
+	request := httpx.DirectRequest{Last: strings.TrimPrefix(req.URL.Path, rushPrefix), AcceptLanguage: req.Header.Get("Accept-Language")}
+	forged := httpx.DirectRequest{Last: strings.Repeat("A", pathTextBytes)}
+	var into httpx.DirectAnswer
+	answers := func(k *httpx.DirectRequest, status int) {
+		into = httpx.DirectAnswer{Body: into.Body[:0]}
 		if i.rush.Answer(t.Context(), k, &into); into.Status != status {
 			t.Fatal(into.Status)
 		}
 	}
 	n := testing.AllocsPerRun(1000, func() {
-		answers(&knock, http.StatusConflict)
+		answers(&request, http.StatusConflict)
 		answers(&forged, http.StatusForbidden)
 	})
 	if n >= 1 && !race.Enabled {
@@ -67,7 +66,7 @@ func idleLane() *lane {
 func TestLaneAllocatesNothing(t *testing.T) {
 	l := idleLane()
 	a := &attempt{user: 7, no: ids.NewFor(7), quantity: 1}
-	var into httpx.Reply
+	var into httpx.DirectAnswer
 	now := time.Now()
 	n := testing.AllocsPerRun(1000, func() {
 		if _, in := l.enter(a, now); !in {

@@ -76,7 +76,7 @@ func (ring *pathKeys) sign(t token) (string, error) {
 
 // verify decodes a path into t, or returns errBadPath and leaves t unchanged.
 // It allocates nothing, because it runs for every request of a rush.
-func (ring *pathKeys) verify(path []byte, t *token) error {
+func (ring *pathKeys) verify(path string, t *token) error {
 	if len(path) != pathTextBytes {
 		return errBadPath
 	}

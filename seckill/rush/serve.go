@@ -22,7 +22,7 @@ const maxBodyBytes = 1024
 // token, no middleware and no parsing except its own. The checks are ordered by cost,
 // because most requests of a sale end at the flag; until they enter a lane they
 // allocate nothing.
-func (r *Service) Answer(ctx context.Context, req *httpx.Knock, into *httpx.Reply) {
+func (r *Service) Answer(ctx context.Context, req *httpx.DirectRequest, into *httpx.DirectAnswer) {
 	lang := language(req.AcceptLanguage)
 	if req.BodyBytes > maxBodyBytes {
 		r.metrics.count(0, 0, false, outTooLarge)
@@ -87,7 +87,7 @@ func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
 
 // inLine takes an attempt through its lane. It needs no timeout: the lane
 // answers every attempt it took, within the deadlines of Redis and of the bus.
-func (r *Service) inLine(req *httpx.Knock, t *token, item *catalogue.Item) verdict {
+func (r *Service) inLine(req *httpx.DirectRequest, t *token, item *catalogue.Item) verdict {
 	l := r.lanes.open(t.item)
 	if l == nil {
 		return verdict{outcome: outDraining}
@@ -112,7 +112,7 @@ func (r *Service) inLine(req *httpx.Knock, t *token, item *catalogue.Item) verdi
 	return v
 }
 
-func (r *Service) write(ctx context.Context, into *httpx.Reply, lang httpx.Language, no ids.ID, v verdict) {
+func (r *Service) write(ctx context.Context, into *httpx.DirectAnswer, lang httpx.Language, no ids.ID, v verdict) {
 	switch v.outcome {
 	case outQueued:
 		before202.Pass()
@@ -132,7 +132,7 @@ func (r *Service) write(ctx context.Context, into *httpx.Reply, lang httpx.Langu
 
 // writeRepeated answers a number that was granted before: with its place while
 // it waits, otherwise with its order's status.
-func (r *Service) writeRepeated(ctx context.Context, into *httpx.Reply, lang httpx.Language, no ids.ID, v verdict) {
+func (r *Service) writeRepeated(ctx context.Context, into *httpx.DirectAnswer, lang httpx.Language, no ids.ID, v verdict) {
 	switch {
 	case !v.settled:
 		writeTicket(into, no, orderevent.StatusQueued, v.position)

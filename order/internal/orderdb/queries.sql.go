@@ -112,7 +112,7 @@ func (q *Queries) Amend(ctx context.Context, arg AmendParams) (AmendRow, error) 
 
 const changedWithin = `-- name: ChangedWithin :many
 SELECT item_id, user_id FROM orders.orders
-WHERE status <> 'pending_payment' AND updated_at > clock_timestamp() - $1::interval
+WHERE status <> 'pending_payment' AND updated_at > statement_timestamp() - $1::interval
 `
 
 type ChangedWithinRow struct {
@@ -120,7 +120,8 @@ type ChangedWithinRow struct {
 	UserID int64
 }
 
-// Of the index orders_by_change, which has no order that has not changed since its insert.
+// Of the index orders_by_change, which has no order that has not changed since its insert; clock_timestamp() would keep
+// Postgres from using it.
 func (q *Queries) ChangedWithin(ctx context.Context, within time.Duration) ([]ChangedWithinRow, error) {
 	rows, err := q.db.Query(ctx, changedWithin, within)
 	if err != nil {

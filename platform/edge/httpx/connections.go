@@ -121,33 +121,6 @@ const (
 	byAddress = "address"
 )
 
-// answering reports whether a plain request is being answered.
-func (l *connections) answering() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for c := range l.all.members {
-		if c.phase.Load() == answers || c.phase.Load() == closes {
-			return true
-		}
-	}
-	return false
-}
-
-// closeUnknown closes the connections that only had plain requests and wait for the next.
-func (l *connections) closeUnknown() {
-	var all []*conn
-	l.mu.Lock()
-	for c := range l.all.members {
-		if c.unknown.Load() && c.phase.CompareAndSwap(waits, closes) {
-			all = append(all, c)
-		}
-	}
-	l.mu.Unlock()
-	for _, c := range all {
-		_ = c.close()
-	}
-}
-
 func (l *connections) open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -310,12 +283,12 @@ func (l *connections) track(nc net.Conn, state http.ConnState) {
 	case http.StateNew, http.StateIdle:
 		c.asked.Store(now)
 		c.idle.Store(now)
-		c.between, c.renewed, c.opening, c.waiting = true, time.Duration(now), false, false
-		if state == http.StateNew { // net/http gives the first request less time
-			c.renewed, c.opening = -renewEvery, true
+		c.turn, c.renewed = answered, time.Duration(now)
+		if state == http.StateNew {
+			c.turn, c.renewed = opening, -renewEvery // net/http gives the first request less time
 		}
 	case http.StateActive:
-		c.between = false
+		c.turn = begun
 		c.asked.Store(now)
 		c.idle.Store(busy)
 	case http.StateHijacked:
@@ -337,29 +310,10 @@ type conn struct {
 	asked atomic.Int64 // since when it waits for a request, or for the rest of the one that began; busy if it was hijacked
 	armed atomic.Int64 // when the write deadline was set
 
-	// phase is about plain requests, which net/http does not see; it regards their
-	// connection as idle.
-	phase atomic.Int32 // waits, answers, or closes: Close was called
-	// unknown says that net/http has had none of its requests, which were plain: it does
-	// not regard the connection as idle when it shuts down.
-	unknown atomic.Bool
-
-	// What follows belongs to the goroutine that serves the connection.
-	between bool          // net/http waits for a request
-	room    int           // net/http's buffer when it is empty, in bytes
-	renewed time.Duration // when its time to be idle last began, since list.began; below 0 if it has sent no request
-	opening bool          // net/http has had none of its bytes
-	waiting bool          // net/http has set the deadline for the next request
-	overdue bool          // net/http is about to set a deadline that counts from the opening
+	plainState
 }
 
 const busy = -1
-
-const (
-	waits int32 = iota
-	answers
-	closes
-)
 
 // connKey is the key of a request's *conn in its context.
 type connKey struct{}
@@ -381,66 +335,6 @@ func idle(ctx context.Context, first bool) (end func()) {
 	}
 	c.idle.Store(since)
 	return func() { c.idle.CompareAndSwap(since, busy) }
-}
-
-// Read reads for net/http, which sees nothing of the plain requests that it answers.
-func (c *conn) Read(p []byte) (int, error) {
-	for {
-		n, err := c.read(p)
-		if !c.between || len(p) == 1 {
-			return n, err
-		}
-		if c.room == 0 {
-			c.room = len(p) // the first read
-		}
-		// Less room is a request that has begun in net/http's buffer.
-		if c.list.direct == nil || len(p) != c.room || n == 0 {
-			return n, c.handOver(n, err)
-		}
-		rest, broken := c.answerPlain(p[:n])
-		switch {
-		case broken != nil:
-			return 0, broken
-		case len(rest) > 0:
-			n = copy(p, rest)
-			return n, c.handOver(n, err)
-		case err != nil:
-			return 0, err
-		}
-	}
-}
-
-// handOver precedes net/http's getting the n bytes of a request.
-func (c *conn) handOver(n int, err error) error {
-	if n == 0 {
-		return err
-	}
-	// net/http counts the time of a first request from the opening, which may be long ago
-	// where plain requests came before it.
-	if c.opening && c.renewed >= 0 {
-		c.overdue = true
-		c.unknown.Store(false)
-		if late := c.Conn.SetReadDeadline(time.Now().Add(readHeaderTimeout)); late != nil {
-			return late
-		}
-	}
-	c.between, c.opening = false, false
-	return err
-}
-
-// SetReadDeadline sets the read deadline. Between two requests net/http sets one for the
-// wait and the next when it has the first bytes of a request, which it may have had in
-// its buffer: what is read from then on belongs to that request.
-func (c *conn) SetReadDeadline(t time.Time) error {
-	switch {
-	case c.overdue: // for the rest of a first request
-		c.overdue, t = false, time.Now().Add(readTimeout)
-	case c.between && c.waiting && !c.opening:
-		c.between = false
-	case c.between:
-		c.waiting = true
-	}
-	return c.Conn.SetReadDeadline(t)
 }
 
 // read reads. The connection is idle while this waits for a request or for the rest of
@@ -492,16 +386,7 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// Close closes and unregisters the connection, while a plain request is answered with
-// the end of that: net/http closes idle connections to shut down.
-func (c *conn) Close() error {
-	if c.phase.CompareAndSwap(answers, closes) {
-		return nil
-	}
-	c.phase.CompareAndSwap(waits, closes)
-	return c.close()
-}
-
+// close closes and unregisters the connection.
 func (c *conn) close() error {
 	c.list.mu.Lock()
 	c.list.forget(c)

@@ -17,7 +17,9 @@ func TestMethodsAndTheDirectRoute(t *testing.T) {
 	rt, _ := newRouter(t)
 	rt.Mux.Get("/things/{id}", func(http.ResponseWriter, *http.Request) {})
 	rt.Bare.Post("/bare/{path}", func(http.ResponseWriter, *http.Request) {})
-	rt.Direct("/rush/", func(_ context.Context, _ *httpx.Knock, reply *httpx.Reply) { reply.Status = http.StatusAccepted })
+	rt.Direct("/rush/", func(_ context.Context, _ *httpx.DirectRequest, reply *httpx.DirectAnswer) {
+		reply.Status = http.StatusAccepted
+	})
 	for request, want := range map[string]struct {
 		status int
 		allow  string

@@ -32,7 +32,9 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}
 	})
-	rt.Direct("/api/v1/rush/", func(_ context.Context, _ *httpx.Knock, reply *httpx.Reply) { reply.Status = http.StatusNotFound })
+	rt.Direct("/api/v1/rush/", func(_ context.Context, _ *httpx.DirectRequest, reply *httpx.DirectAnswer) {
+		reply.Status = http.StatusNotFound
+	})
 	require.NoError(t, rt.ServeDocs())
 	server := httptest.NewServer(rt)
 	t.Cleanup(server.Close)

@@ -19,7 +19,9 @@ func TestPagesOfAllowedOrigins(t *testing.T) {
 	rt, _ := newRouter(t, httpx.Options{Origins: []string{shop, local}})
 	rt.Mux.Get("/api/v1/things", func(http.ResponseWriter, *http.Request) {})
 	rt.Mux.Get("/admin", func(http.ResponseWriter, *http.Request) {})
-	rt.Direct("/api/v1/rush/", func(_ context.Context, _ *httpx.Knock, reply *httpx.Reply) { reply.Status = http.StatusAccepted })
+	rt.Direct("/api/v1/rush/", func(_ context.Context, _ *httpx.DirectRequest, reply *httpx.DirectAnswer) {
+		reply.Status = http.StatusAccepted
+	})
 	for _, c := range []struct {
 		method, path, origin, allowed string
 	}{

@@ -8,154 +8,109 @@
 // compares them.
 package plainhttp
 
-import "bytes"
+import (
+	"strings"
 
-// Request is what a handler may know of a plain request. The slices point into the
-// bytes that were read.
+	"golang.org/x/net/http/httpguts"
+)
+
+// Request is what a handler may know of a plain request.
 type Request struct {
-	Path           []byte // of letters, digits, / - and _, without a query
-	AcceptLanguage []byte // nil without this header
-	RequestID      []byte // of X-Request-Id
+	Path           string // of letters, digits, / - and _, without a query
+	AcceptLanguage string
+	RequestID      string // of X-Request-Id
 	Origin         bool   // whether a page of some origin sent it
 }
 
-const (
-	method  = "POST "
-	version = " HTTP/1.1\r\n"
-)
+// Method begins every plain request.
+const Method = "POST "
 
-// Read reads the request at the beginning of b and returns its length in bytes, or 0
+const version = " HTTP/1.1\r\n"
+
+// Read reads the request at the beginning of s and returns its length in bytes, or 0
 // unless it is plain.
-func (r *Request) Read(b []byte) int {
+func (r *Request) Read(s string) int {
 	*r = Request{}
-	if len(b) < len(method) || string(b[:len(method)]) != method {
+	head, ok := strings.CutPrefix(s, Method)
+	if !ok {
 		return 0
 	}
-	end := len(method)
-	for end < len(b) && inPath[b[end]] {
-		end++
-	}
-	r.Path = b[len(method):end]
-	if len(r.Path) == 0 || r.Path[0] != '/' || len(b)-end < len(version) || string(b[end:end+len(version)]) != version {
+	end := strings.IndexFunc(head, func(c rune) bool { return !inPath(c) })
+	if end < 1 || head[0] != '/' {
 		return 0
 	}
-	at, hosts := end+len(version), 0
+	r.Path = head[:end]
+	rest, ok := strings.CutPrefix(head[end:], version)
+	if !ok {
+		return 0
+	}
+	var seen lines
 	for {
-		n := bytes.IndexByte(b[at:], '\n')
-		if n < 1 || b[at+n-1] != '\r' {
+		line, after, ok := strings.Cut(rest, "\n")
+		line, crlf := strings.CutSuffix(line, "\r")
+		if rest = after; !ok || !crlf {
 			return 0 // incomplete, or a line that ends in a bare line feed
 		}
-		line := b[at : at+n-1]
-		at += n + 1
-		if len(line) == 0 {
+		if line == "" {
 			break
 		}
-		if !r.take(line, &hosts) {
+		if !r.take(line, &seen) {
 			return 0
 		}
 	}
-	if hosts != 1 {
+	if !seen.host {
 		return 0
 	}
-	return at
+	return len(s) - len(rest)
 }
 
-// take takes one line of the header, unless it is more than plain.
-func (r *Request) take(line []byte, hosts *int) bool {
-	colon := 0
-	for colon < len(line) && inName[line[colon]] {
-		colon++
-	}
-	if colon == 0 || colon == len(line) || line[colon] != ':' {
+// lines are those of a header that may be there once.
+type lines struct{ host, language, id bool }
+
+// take takes one line of the header, unless it is more than plain. It judges names and
+// values as net/http does.
+func (r *Request) take(line string, seen *lines) bool {
+	name, value, ok := strings.Cut(line, ":")
+	if value = strings.Trim(value, " \t"); !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 		return false
 	}
-	value := bytes.Trim(line[colon+1:], " \t")
-	for _, c := range value {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
+	is := func(other string) bool { return strings.EqualFold(name, other) }
+	once := func(seen *bool) bool {
+		first := !*seen
+		*seen = true
+		return first
 	}
 	// The length tells most names apart from those that matter.
-	switch name := line[:colon]; len(name) {
+	switch len(name) {
 	case len("TE"):
-		return !is(name, "te")
+		return !is("TE")
 	case len("Host"):
-		if is(name, "host") {
-			*hosts++
-			return allIn(value, &inHost)
-		}
-	case len("Expect"):
-		return !is(name, "expect") && (!is(name, "origin") || r.origin())
-	case len("Upgrade"):
-		return !is(name, "upgrade") && !is(name, "trailer")
+		return !is("Host") || once(&seen.host) && value != "" && httpguts.ValidHostHeader(value)
+	case len("Expect"): // and Origin
+		r.Origin = r.Origin || is("Origin")
+		return !is("Expect")
+	case len("Upgrade"): // and Trailer
+		return !is("Upgrade") && !is("Trailer")
 	case len("Connection"):
-		return !is(name, "connection") || len(value) == 0 || is(value, "keep-alive")
+		return !is("Connection") || value == "" || strings.EqualFold(value, "keep-alive")
 	case len("X-Request-Id"):
-		return !is(name, "x-request-id") || once(&r.RequestID, value)
+		if is("X-Request-Id") {
+			r.RequestID = value
+			return once(&seen.id)
+		}
 	case len("Content-Length"):
-		return !is(name, "content-length") || string(value) == "0"
+		return !is("Content-Length") || value == "0"
 	case len("Accept-Language"):
-		return !is(name, "accept-language") || once(&r.AcceptLanguage, value)
+		if is("Accept-Language") {
+			r.AcceptLanguage = value
+			return once(&seen.language)
+		}
 	case len("Transfer-Encoding"):
-		return !is(name, "transfer-encoding")
+		return !is("Transfer-Encoding")
 	}
 	return true
 }
 
-func (r *Request) origin() bool {
-	r.Origin = true
-	return true
-}
-
-// once keeps a value unless there is one already: several lines are a list.
-func once(kept *[]byte, value []byte) bool {
-	if *kept != nil {
-		return false
-	}
-	if *kept = value; value == nil {
-		*kept = none
-	}
-	return true
-}
-
-var none = []byte{}
-
-// is reports whether b is a lower-case text, in any case.
-func is(b []byte, lower string) bool {
-	if len(b) != len(lower) {
-		return false
-	}
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
-}
-
-func allIn(b []byte, class *[256]bool) bool {
-	for _, c := range b {
-		if !class[c] {
-			return false
-		}
-	}
-	return len(b) > 0
-}
-
-const alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-var (
-	inPath = classOf(alphanumeric + "/-_")
-	inHost = classOf(alphanumeric + ".-:[]_")
-	inName = classOf(alphanumeric + "!#$%&'*+-.^_`|~") // a token of RFC 9110, 5.6.2
-)
-
-func classOf(characters string) (class [256]bool) {
-	for i := range len(characters) {
-		class[characters[i]] = true
-	}
-	return class
+func inPath(c rune) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '/' || c == '-' || c == '_'
 }

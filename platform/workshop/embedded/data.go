@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"stampede/platform/base/app"
 	"stampede/platform/base/disk"
 )
 
@@ -127,7 +129,7 @@ func (d *dataDir) takeLock() error {
 	// A lock without a pid has been given back: a process that its holder was starting at
 	// that moment has its descriptor until it has become another program.
 	for deadline := time.Now().Add(lockGivenBack); errors.Is(held, unix.EWOULDBLOCK) && pid == "" && time.Now().Before(deadline); {
-		<-time.After(lockGivenBack / 100)
+		_ = app.Sleep(context.Background(), lockGivenBack/100) // not canceled
 		if held = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); held != nil {
 			_, _ = lock.Seek(0, io.SeekStart) // the next read says if it failed
 			pid, err = pidIn(lock)
