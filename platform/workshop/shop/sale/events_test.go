@@ -156,7 +156,8 @@ func TestReceiverThatHangsForAWholeSaleLosesNothing(t *testing.T) {
 	r.mu.Unlock()
 	close(r.answers)
 	page := in.Do(t, http.MethodGet, "/api/v1/events?limit=500", f.token, nil, http.StatusOK)
-	pgtest.Eventually(t, time.Minute, func() bool {
+	// An event that hung three times is tried again after two minutes.
+	pgtest.Eventually(t, 3*time.Minute, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		came := map[any]bool{}
