@@ -50,7 +50,7 @@ type dataDir struct {
 
 // openData creates or checks the folder, and locks it. It writes nothing to a
 // folder that is not ours.
-func openData(path string, fresh bool) (_ *dataDir, err error) {
+func openData(ctx context.Context, path string, fresh bool) (_ *dataDir, err error) {
 	if folder := blockedAt(filepath.Dir(path)); folder != "" {
 		return nil, fail(CodeNotEnterable, nil, ownAccount(), folder, path, folder)
 	}
@@ -70,7 +70,7 @@ func openData(path string, fresh bool) (_ *dataDir, err error) {
 	if err := refuseForeign(path, names); err != nil {
 		return nil, err
 	}
-	if err := d.takeLock(); err != nil {
+	if err := d.takeLock(ctx); err != nil {
 		return nil, err
 	}
 	if !fresh {
@@ -119,7 +119,7 @@ const lockGivenBack = 2 * time.Second
 // takeLock locks the folder for the life of this process. The kernel releases
 // the lock however the process ends, so a pid without a lock belongs to a
 // process that did not stop cleanly.
-func (d *dataDir) takeLock() error {
+func (d *dataDir) takeLock(ctx context.Context) error {
 	lock, err := os.OpenFile(d.at(lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -129,7 +129,10 @@ func (d *dataDir) takeLock() error {
 	// A lock without a pid has been given back: a process that its holder was starting at
 	// that moment has its descriptor until it has become another program.
 	for deadline := time.Now().Add(lockGivenBack); errors.Is(held, unix.EWOULDBLOCK) && pid == "" && time.Now().Before(deadline); {
-		_ = app.Sleep(context.Background(), lockGivenBack/100) // not canceled
+		if err := app.Sleep(ctx, lockGivenBack/100); err != nil {
+			_ = lock.Close() // nothing was written
+			return err
+		}
 		if held = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); held != nil {
 			_, _ = lock.Seek(0, io.SeekStart) // the next read says if it failed
 			pid, err = pidIn(lock)

@@ -200,6 +200,6 @@ func TestLockThatWasGivenBack(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
 	time.AfterFunc(3*lockGivenBack/100, func() { _ = held.Close() })
-	require.NoError(t, d.takeLock())
+	require.NoError(t, d.takeLock(t.Context()))
 	require.NoError(t, d.lock.Close())
 }

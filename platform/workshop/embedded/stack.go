@@ -55,7 +55,7 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	if err := leaveRoot(ctx, cfg); err != nil {
 		return nil, err
 	}
-	data, err := openData(cfg.DataDir, cfg.Fresh)
+	data, err := openData(ctx, cfg.DataDir, cfg.Fresh)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func TestEmptyMarkerIsRewritten(t *testing.T) {
 	t.Parallel()
 	dir := emptyDataDir(t)
 	write(t, dir, markerName, "")
-	d, err := openData(dir, false)
+	d, err := openData(t.Context(), dir, false)
 	require.NoError(t, err)
 	require.NoError(t, d.prepare())
 	require.NoError(t, d.release())
