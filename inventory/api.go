@@ -30,6 +30,8 @@ type (
 
 	Attempt  = decide.Attempt
 	Decision = decide.Decision
+	Part     = decide.Part
+	Whole    = ledger.Whole
 	Result   = decide.Result
 	Gate     = decide.Gate
 	Written  = decide.Written
@@ -51,6 +53,7 @@ const (
 	AllHeld       = decide.AllHeld
 	Finished      = decide.Finished
 	OverLimit     = decide.OverLimit
+	Elsewhere     = decide.Elsewhere
 
 	Open       = decide.Open
 	Fenced     = decide.Fenced
@@ -58,6 +61,9 @@ const (
 	Ended      = decide.Ended
 	Paused     = decide.Paused
 )
+
+// MostShards is the most stock counters one item may have.
+const MostShards = stock.MostShards
 
 // MaxUnits is the most units one item may have.
 const MaxUnits = ledger.MaxUnits
@@ -78,5 +84,6 @@ var (
 	// ItemSubject names an item in alarms, findings and the audit log.
 	ItemSubject   = stock.ItemSubject
 	NewConfig     = stock.NewConfig
+	HomeOf        = stock.HomeOf
 	DefaultConfig = stock.DefaultConfig
 )

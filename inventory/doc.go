@@ -72,6 +72,16 @@
 // count and blocks the next grant. Load reads these from those orders. An
 // order that the system refused leaves no mark.
 //
+// # Shards
+//
+// An item's units may be spread over several stock counters, its shards, each with a
+// stock row and keys of its own, so that several nodes of a Redis Cluster decide on one
+// item. What is said here of an item holds for each shard; a user's shard is the bucket
+// modulo their number, and only that decides on the user. An empty shard borrows units
+// of the others (ledger.Borrow), and says that none are left only if all were empty at
+// one moment. A Load gives an item more shards when the setting or the units allow it,
+// never fewer.
+//
 // # Scripts
 //
 // Every decision in Redis is one Lua script, whose header is its contract. A

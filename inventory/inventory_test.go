@@ -124,6 +124,20 @@ func (o *orders) Closed(_ context.Context, _ pgx.Tx, itemID int64, each func([]H
 	return inParts(o.closed(itemID), func(r orderevent.Order) Held { return Held{No: r.No, User: r.UserID, Closed: true} }, each)
 }
 
+func (o *orders) Rehome(_ context.Context, _ pgx.Tx, itemID int64, shards int16) (map[int16]int64, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	units := map[int16]int64{}
+	for _, r := range o.all {
+		if r.ItemID == itemID {
+			if r.Shard = HomeOf(r.No.Bucket(), int(shards)); live(r.Status) {
+				units[r.Shard] += int64(r.Quantity)
+			}
+		}
+	}
+	return units, nil
+}
+
 func (o *orders) LiveUnits(context.Context) (map[int64]Units, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -239,13 +253,16 @@ func setupOn(t testing.TB, db *pgxpool.Pool, rdb *redis.Client) *bundle {
 }
 
 // instance is another process on the same Postgres and Redis.
-func (b *bundle) instance() *Service {
+func (b *bundle) instance() *Service { b.t.Helper(); return b.on(b.rdb) }
+
+// on is another process on the same Postgres.
+func (b *bundle) on(rdb redis.UniversalClient) *Service {
 	b.t.Helper()
 	cfg := DefaultConfig()
 	cfg.PublishDeadline = 20 * time.Millisecond
 	cfg.LeaseTTL = 5 * time.Second
 	b.metrics = prometheus.NewRegistry()
-	s := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Grants: b.bus, Holds: b.orders, Books: b.orders, Log: slog.New(slog.DiscardHandler), Metrics: b.metrics})
+	s := New(cfg, Deps{DB: b.db, Redis: rdb, Bus: b.bus, Grants: b.bus, Holds: b.orders, Books: b.orders, Log: slog.New(slog.DiscardHandler), Metrics: b.metrics})
 	s.store.Recheck = 30 * time.Millisecond
 	return s
 }

@@ -112,6 +112,17 @@ WITH taken AS (
 INSERT INTO inventory.retaken (order_no, item_id, shard, user_id, quantity)
 SELECT @order_no, @item_id, @shard, @user_id, @quantity FROM taken;
 
+-- name: GatherBackup :exec
+-- Brings the backup of an item's other shards to this one. Redis does not count it.
+WITH others AS (
+    SELECT shard, backup FROM inventory.stock s WHERE s.item_id = @item_id AND s.shard <> @shard AND s.backup > 0 ORDER BY shard FOR UPDATE
+), given AS (
+    UPDATE inventory.stock s SET total = s.total - o.backup, backup = 0, version = s.version + 1, updated_at = clock_timestamp()
+    FROM others o WHERE s.item_id = @item_id AND s.shard = o.shard
+)
+UPDATE inventory.stock s SET total = s.total + o.units, backup = s.backup + o.units, version = s.version + 1, updated_at = clock_timestamp()
+FROM (SELECT coalesce(sum(backup), 0)::int AS units FROM others) o WHERE s.item_id = @item_id AND s.shard = @shard;
+
 -- name: RetakenOfItem :many
 -- The table has no more rows for an item than its backup had units.
 SELECT order_no, shard, user_id, quantity FROM inventory.retaken WHERE item_id = @item_id;
@@ -131,3 +142,23 @@ WHERE item_id = @item_id AND shard = @shard;
 SELECT (s.opens_at > clock_timestamp() OR coalesce(d.epoch, -1) = s.epoch
     OR s.epoch = 0 AND s.closes_at <= clock_timestamp())::boolean AS stands
 FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id) WHERE s.item_id = @item_id AND s.shard = @shard;
+
+-- name: PutShards :exec
+-- Gives an item its shards, with the units that each has then. The backup and what is written off stay with the first,
+-- see GatherBackup; what else a row says is the same in all of them.
+INSERT INTO inventory.stock AS s (item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken,
+    unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version)
+SELECT o.item_id, n.shard, o.activity_id, o.per_activity, n.total, n.available, CASE n.shard WHEN 0 THEN @backup::int ELSE 0 END,
+    CASE n.shard WHEN 0 THEN @written_off::int ELSE 0 END, n.retaken, o.unlimited, o.user_limit, o.rebuy, o.opens_at,
+    o.closes_at, o.paused, @epoch::bigint, @rev::bigint, @version::bigint
+FROM inventory.stock o CROSS JOIN (SELECT unnest(@shards::smallint[]) AS shard, unnest(@totals::int[]) AS total,
+    unnest(@availables::int[]) AS available, unnest(@retakens::int[]) AS retaken) n
+WHERE o.item_id = @item_id AND o.shard = 0
+ON CONFLICT (item_id, shard) DO UPDATE SET total = excluded.total, available = excluded.available, backup = excluded.backup,
+    written_off = excluded.written_off, retaken = excluded.retaken, epoch = excluded.epoch, rev = excluded.rev,
+    version = excluded.version, updated_at = clock_timestamp();
+
+-- name: PutRetaken :exec
+-- Moves orders that were taken up again to the shards of their users.
+UPDATE inventory.retaken r SET shard = n.shard
+FROM (SELECT unnest(@order_nos::uuid[]) AS order_no, unnest(@shards::smallint[]) AS shard) n WHERE r.order_no = n.order_no;

@@ -38,7 +38,7 @@ type Service struct {
 // New returns the service. It starts nothing.
 func New(cfg Config, deps Deps) *Service {
 	s := &Service{store: stock.NewStore(cfg, deps)}
-	s.rows, s.decider = &rows{Store: s.store}, decide.New(s.store)
+	s.rows, s.decider = ledger.New(s.store), decide.New(s.store)
 	s.loader, s.keeper, s.balances = load.New(s.store, s.rows, s.decider), keep.New(s.store, s.rows), books.New(s.store, s.rows)
 	s.comparer = compare.New(s.store, s.rows, s.decider, s.keeper, s.loader, s.balances)
 	return s
@@ -48,15 +48,20 @@ func New(cfg Config, deps Deps) *Service {
 // ended items do not accumulate: each that is needed again costs one call or walk.
 const forgetEvery = time.Hour
 
-// State reads an item's state in Redis; ok is false when there is none.
+// State reads an item's state in Redis, over all its shards; ok is false when one has none.
 func (s *Service) State(ctx context.Context, item Item) (st State, ok bool, err error) {
-	return s.store.State(ctx, item)
+	return s.store.StateOfAll(ctx, item)
+}
+
+// Shards returns how many stock counters an item has, by its last Load.
+func (s *Service) Shards(ctx context.Context, item Item) (int16, error) {
+	return s.store.Shards(ctx, item)
 }
 
 // Workers are the module's loops: they apply the ends of orders to Redis, and free the memory of ended items, in
 // Redis and in this process.
 func (s *Service) Workers() []app.Worker {
-	forget := app.Loop{Every: forgetEvery, Do: func(context.Context) error { s.store.Epochs.Clear(); s.Compared.Clear(); return nil }}
+	forget := app.Loop{Every: forgetEvery, Do: func(context.Context) error { s.store.ForgetGuesses(); s.Compared.Clear(); return nil }}
 	return []app.Worker{
 		{Name: "inventory-keeper", Run: s.Run},
 		{Name: "inventory-compare", Run: s.RunComparing},

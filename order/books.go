@@ -143,6 +143,24 @@ func (Reader) Live(ctx context.Context, tx pgx.Tx, itemID int64, each func([]inv
 	}, each)
 }
 
+// Rehome moves the item's orders to the shards of their users, and sums the units
+// of the live ones by shard.
+func (Reader) Rehome(ctx context.Context, tx pgx.Tx, itemID int64, shards int16) (map[int16]int64, error) {
+	q := orderdb.New(tx)
+	if err := q.RehomeOrders(ctx, orderdb.RehomeOrdersParams{ItemID: itemID, Shards: shards}); err != nil {
+		return nil, fmt.Errorf("order: move orders of item %d to %d shards: %w", itemID, shards, err)
+	}
+	rows, err := q.LiveUnitsByShard(ctx, itemID)
+	if err != nil {
+		return nil, fmt.Errorf("order: read live units of item %d: %w", itemID, err)
+	}
+	units := make(map[int16]int64, len(rows))
+	for _, r := range rows {
+		units[r.Shard] = r.Units
+	}
+	return units, nil
+}
+
 // tombstoneFor is how long after its end a number is still passed to Load, which
 // writes a tombstone for it: its rush path lives 120 s, and clock differences and
 // slow requests get another 60 s; the rest is margin for the Load itself.

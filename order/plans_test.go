@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/order/internal/orderdb"
@@ -143,4 +144,34 @@ func TestChangesAreReadByTheirTime(t *testing.T) {
 	if scanned > 0 || fetched > 100 {
 		t.Errorf("reading one change scanned %d rows and fetched %d", scanned, fetched)
 	}
+}
+
+// TestMoreShardsMoveOneItemsOrders checks that a Load which gives an item more shards moves
+// its orders, all that may still return or take units, and reads no other item's.
+func TestMoreShardsMoveOneItemsOrders(t *testing.T) {
+	t.Parallel()
+	s := setup(t, oneConnection(t))
+	b := s.item(5)
+	m := s.placed(b, 1, 2, 3, 4)
+	s.pay(m.Grants[1].No)
+	s.close(m.Grants[2].No, 3, orderevent.ReasonTimeout)
+	s.past(b.ItemID+1, 40_000)
+	want := map[int16]int64{}
+	for i, g := range m.Grants {
+		if i != 2 {
+			want[g.No.Bucket()%7] += int64(g.Quantity)
+		}
+	}
+	scanned, fetched := s.readBy(func() {
+		s.inTx(func(tx pgx.Tx) error {
+			live, err := Reader{}.Rehome(t.Context(), tx, b.ItemID, 7)
+			require.Equal(t, "live units by shard", live, want)
+			return err
+		})
+	})
+	if scanned > 0 || fetched > 200 {
+		t.Errorf("moving four orders scanned %d rows and fetched %d", scanned, fetched)
+	}
+	require.Equal(t, "orders that are not where their users are",
+		s.count(`SELECT count(*) FROM orders.orders WHERE item_id = $1 AND shard <> bucket % 7`, b.ItemID), 0)
 }

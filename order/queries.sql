@@ -160,6 +160,16 @@ CROSS JOIN LATERAL (
 SELECT order_no, user_id, quantity, status FROM orders.orders
 WHERE item_id = @item_id AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed');
 
+-- name: RehomeOrders :exec
+-- Moves an item's orders to the shards of their users, when it has another number of them. Refused ones never had units.
+UPDATE orders.orders SET shard = bucket % @shards::smallint
+WHERE item_id = @item_id AND shard <> bucket % @shards::smallint AND (status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
+  OR status IN ('closed', 'refunded'));
+
+-- name: LiveUnitsByShard :many
+SELECT shard, sum(quantity)::bigint AS units FROM orders.orders
+WHERE item_id = @item_id AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed') GROUP BY shard;
+
 -- name: EndedOrdersOfItem :many
 -- The item's numbers that ended recently: their rush paths may still be sent again.
 SELECT order_no, updated_at FROM orders.orders

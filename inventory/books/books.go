@@ -3,6 +3,7 @@
 package books
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -76,8 +77,8 @@ type cachedRow struct {
 	moved Fingerprint
 }
 
-// Fingerprint changes with every movement of an item's units: each raises the stock row's version or changes the
-// state.
+// Fingerprint changes with every movement of an item's units: each raises the version of a stock row, of which it has
+// the sum, or changes the state.
 type Fingerprint struct {
 	Version int64
 	State   stock.State
@@ -147,7 +148,7 @@ func (s *Service) readBooks(ctx context.Context, stocks []stock.Row, settled map
 	var items []stock.Item
 	for shards := range stock.PerItem(stocks) {
 		if epoch, ok := settled[shards[0].ItemID]; !ok || epoch != shards[0].Epoch {
-			items = append(items, shards[0].Item())
+			items = append(items, stock.Items(shards)...)
 		}
 	}
 	stateOf, next := s.States(ctx, items), 0
@@ -155,8 +156,14 @@ func (s *Service) readBooks(ctx context.Context, stocks []stock.Row, settled map
 		var b Book
 		var err error
 		if next < len(items) && items[next].ID == shards[0].ItemID {
-			b.State, _, err = stateOf(next)
-			next++
+			states, all := make([]stock.State, len(shards)), true
+			for i := range states {
+				st, ok, failed := stateOf(next + i)
+				states[i], all, err = st, all && ok, cmp.Or(err, failed)
+			}
+			if next += len(shards); all && err == nil {
+				b.State = stock.Sum(states)
+			}
 		}
 		if err == nil {
 			b.Row, err = s.bookRow(ctx, shards, b.State)
@@ -172,7 +179,10 @@ func (s *Service) readBooks(ctx context.Context, stocks []stock.Row, settled map
 
 // bookRow is an item's row, from memory if nothing of it has moved.
 func (s *Service) bookRow(ctx context.Context, shards []stock.Row, state stock.State) (row Row, err error) {
-	itemID, now := shards[0].ItemID, Fingerprint{Version: shards[0].Version, State: state}
+	itemID, now := shards[0].ItemID, Fingerprint{State: state}
+	for _, st := range shards {
+		now.Version += st.Version
+	}
 	known, _ := s.cache.Load(itemID)
 	if c, ok := known.(cachedRow); ok && c.moved == now {
 		return c.row, nil
@@ -186,8 +196,7 @@ func (s *Service) bookRow(ctx context.Context, shards []stock.Row, state stock.S
 			break
 		}
 	}
-	// One fingerprint does not cover several counters.
-	if len(shards) == 1 && row.atRest() {
+	if row.atRest() {
 		s.cache.Store(itemID, cachedRow{row: row, moved: now})
 	}
 	return row, nil

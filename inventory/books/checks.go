@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -100,7 +101,7 @@ func (s *Service) refusing(ctx context.Context) (found []proof.Violation, err er
 	if err != nil || len(onSale) == 0 {
 		return nil, err
 	}
-	items := stock.Items(onSale)
+	items := stock.Items(slices.CompactFunc(onSale, func(a, b stock.Row) bool { return a.ItemID == b.ItemID }))
 	statuses, err := s.Health(ctx, items)
 	for i, st := range statuses {
 		if st.Unready() {
@@ -159,21 +160,21 @@ func (s *Service) unsettledKeys(ctx context.Context) (found []proof.Violation, e
 	if err != nil {
 		return nil, err
 	}
-	counts := map[int64]*redis.IntCmd{}
+	counts := map[stock.Key]*redis.IntCmd{}
 	if _, err = s.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, st := range stocks {
 			if epoch, ok := settled[st.ItemID]; ok && epoch == st.Epoch {
 				item := st.Item()
-				counts[st.ItemID] = p.Exists(ctx, append(item.EpochKeys(epoch), item.StateKey())...)
+				counts[st.Key()] = p.Exists(ctx, append(item.EpochKeys(epoch), item.StateKey())...)
 			}
 		}
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("inventory: look for keys of settled items: %w", err)
 	}
-	for itemID, count := range counts {
+	for key, count := range counts {
 		if n := count.Val(); n > 0 {
-			found = append(found, violation(itemID, "It is settled, and Redis has %d of its keys again.", n))
+			found = append(found, violation(key.ItemID, "It is settled, and Redis has %d of its keys again.", n))
 		}
 	}
 	return found, nil

@@ -49,9 +49,9 @@ var whyUnready = map[Status]string{
 // Why tells an operator why the item needs a Load; "" for a status that needs none.
 func (st Status) Why() string { return whyUnready[st] }
 
-// Health returns each item's status, in the order of items. It costs one query and one round trip to each Redis
-// server, and a second query if a state seems to be ahead of Postgres. The error is about items left Unseen; the
-// statuses of the others are valid.
+// Health returns each item's status, in the order of items: that of the shard that is in the worst state. It costs one
+// query and one round trip to each Redis server, and a second query if a state seems to be ahead of Postgres. The error
+// is about items left Unseen; the statuses of the others are valid.
 func (s *Service) Health(ctx context.Context, items []stock.Item) ([]Status, error) {
 	seen := make([]Status, len(items))
 	itemIDs := make([]int64, len(items))
@@ -64,6 +64,38 @@ func (s *Service) Health(ctx context.Context, items []stock.Item) ([]Status, err
 	if err != nil {
 		return seen, err
 	}
+	var shards []stock.Item
+	for _, item := range items {
+		shards = append(shards, item)
+		for n := item.Counter(item.Shard + 1); ; n = n.Counter(n.Shard + 1) {
+			if _, ok := books[n.Key()]; !ok {
+				break
+			}
+			shards = append(shards, n)
+		}
+	}
+	all, err := s.healthOf(ctx, shards, books)
+	for i, item := range items {
+		seen[i] = Good
+		for len(shards) > 0 && shards[0].ID == item.ID {
+			seen[i] = worse(seen[i], all[0])
+			shards, all = shards[1:], all[1:]
+		}
+	}
+	return seen, err
+}
+
+// worse is the status that asks for more: a Load, or a state that is not known.
+func worse(a, b Status) Status {
+	if most := max(a, b); most.Unready() || a != Unseen && b != Unseen {
+		return most
+	}
+	return Unseen
+}
+
+// healthOf is Health for single shards and the stock rows that were read before.
+func (s *Service) healthOf(ctx context.Context, items []stock.Item, books map[stock.Key]stock.Row) ([]Status, error) {
+	seen := make([]Status, len(items))
 	ahead := map[int]stock.State{} // by index in items
 	var first error
 	missing := 0
@@ -152,9 +184,10 @@ func statusOf(st stock.State, books stock.Row) Status {
 	}
 }
 
-// has reports whether the state has the changes of the row, for equal revisions.
+// has reports whether the state has the changes of the row, for equal revisions. Units that are missing in it are on
+// their way to the backup or to another shard, or are brought back by a comparison.
 func has(st stock.State, books stock.Row) bool {
-	return st.Total == int64(books.Offered()) && st.OpensAt.UnixMilli() == books.OpensAt.UnixMilli() &&
+	return st.Total <= int64(books.Offered()) && st.OpensAt.UnixMilli() == books.OpensAt.UnixMilli() &&
 		st.ClosesAt.UnixMilli() == books.ClosesAt.UnixMilli() && st.Limit == int64(books.UserLimit) &&
 		st.Paused == books.Paused && st.Rebuy == books.Rebuy
 }

@@ -35,9 +35,10 @@ const (
 	AllHeld                      // none left, but unpaid ones may be returned
 	Finished                     // this number was granted once and has ended
 	OverLimit                    // more units than one user may have of this item
+	Elsewhere                    // none left at the user's shard, and whether another has any is not known
 )
 
-var verdictNames = [...]string{"granted", "repeated", "already_bought", "not_enough", "sold_out", "all_held", "finished", "over_limit"}
+var verdictNames = [...]string{"granted", "repeated", "already_bought", "not_enough", "sold_out", "all_held", "finished", "over_limit", "elsewhere"}
 
 // String is the verdict as it appears in metrics and logs.
 func (v Verdict) String() string { return verdictNames[v] }
@@ -77,6 +78,12 @@ var gateNames = [...]string{"open", "fenced", "not_started", "ended", "paused"}
 // String is the gate as it appears in metrics and logs.
 func (g Gate) String() string { return gateNames[g] }
 
+// Part is what the sold-out flag has to know of one shard.
+type Part struct {
+	Seq int64 // grants so far
+	Rel int64 // returns so far
+}
+
 // Decision is the answer to one Reserve. The figures are the item's after it.
 type Decision struct {
 	Gate Gate
@@ -90,5 +97,10 @@ type Decision struct {
 	Persisted int64 // grants whose order row exists or that were released before one did
 	Rel       int64 // returns so far; rises within an epoch, restarts if Redis was lost
 	OpensIn   time.Duration
-	Results   []Result // one per attempt, in order; reused by the next call
+	// Shards is how many the item has, and the figures are those of the one that was asked. It is 0 if there is no
+	// state.
+	Shards int16
+	// Parts are the shards of an item of which none has units left, see ledger.Borrow; nil of an item with one.
+	Parts   []Part
+	Results []Result // one per attempt, in order; reused by the next call
 }

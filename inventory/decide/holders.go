@@ -81,14 +81,20 @@ func (s *Service) Users(ctx context.Context, item stock.Item, epoch int64, limit
 }
 
 // Hold returns the number under which the user holds units of the item. seq is the grant's sequence and persisted how
-// far the queue has moved, so that the position is max(0, seq − persisted); seq is 0 if the order row exists. ok is
+// far the queue has moved, so that the position is max(0, seq − persisted); seq is 0 if the order row exists. Both count
+// the grants of all the item's shards, by those of the user's own. ok is
 // false if the user certainly holds nothing; ErrFenced says that this is unknown now.
 func (s *Service) Hold(ctx context.Context, item stock.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error) {
 	var epoch int64
-	if known, ok := s.Epochs.Load(item); ok {
-		epoch = known.(int64) //nolint:errcheck // the map holds nothing else
-	}
-	for range stock.EpochTurns {
+	for turn := range stock.EpochTurns {
+		shards, err := s.Shards(ctx, item)
+		if err != nil {
+			return ids.ID{}, 0, 0, 0, false, err
+		}
+		item = item.Home(user, shards)
+		if known, ok := s.Epochs.Load(item); ok && turn == 0 {
+			epoch = known.(int64) //nolint:errcheck // the map holds nothing else
+		}
 		keys := []string{item.StateKey(), item.UsersKey(epoch), item.HoldsKey(epoch)}
 		r, err := lua.Hold.Call(ctx, s.Redis, 3, keys, epoch, user, stock.WeightField)
 		if err != nil {
@@ -106,11 +112,12 @@ func (s *Service) Hold(ctx context.Context, item stock.Item, user int64) (no ids
 				return ids.ID{}, 0, 0, 0, false, err
 			}
 			place, _ := r[len(r)-1].(int64)
-			return m.No, m.Quantity, place, r.Int(2), true, nil
+			return m.No, m.Quantity, place * int64(shards), r.Int(2) * int64(shards), true, nil
 		case holdNone:
 			return ids.ID{}, 0, 0, r.Int(2), false, nil
 		case holdOtherEpoch:
 			epoch = r.Int(1)
+			s.SeeShards(item.ID, 0) // which may have another number of shards
 		default: // no state, or one that proves nothing
 			return ids.ID{}, 0, 0, 0, false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, stock.ErrFenced)
 		}
@@ -129,6 +136,9 @@ const (
 // olderThan, by Redis's clock.
 func (s *Service) StaleHolds(ctx context.Context, item stock.Item, olderThan time.Duration, limit int) ([]stock.StaleHold, error) {
 	st, ok, err := s.State(ctx, item)
+	if ok {
+		s.SeeShards(item.ID, st.Shards)
+	}
 	if err != nil || !ok || st.Seq <= st.Persisted {
 		return nil, err
 	}
@@ -217,7 +227,8 @@ func (s *Service) Queued(ctx context.Context, user int64, no ids.ID) (position, 
 		return 0, 0, false, err
 	}
 	var unclear error
-	for _, st := range stocks {
+	for rows := range stock.PerItem(stocks) {
+		st := rows[0]
 		held, _, seq, persisted, found, err := s.Hold(ctx, st.Item(), user)
 		switch {
 		case errors.Is(err, stock.ErrFenced) && st.Epoch == 0:

@@ -9,7 +9,7 @@ import (
 // lookup per attempt would be measurable.
 type metrics struct {
 	reserve  prometheus.Histogram
-	verdicts [OverLimit + 1]prometheus.Counter
+	verdicts [Elsewhere + 1]prometheus.Counter
 	gates    [Paused + 1]prometheus.Counter
 	failures prometheus.Counter
 }
@@ -44,7 +44,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 // count sums a batch first: one addition for each verdict that occurred and not one for each attempt.
 func (m *metrics) count(d *Decision) {
 	m.gates[d.Gate].Inc()
-	var n [OverLimit + 1]int
+	var n [Elsewhere + 1]int
 	for i := range d.Results {
 		n[d.Results[i].Verdict]++
 	}

@@ -60,6 +60,9 @@ func (s *Service) Reserve(ctx context.Context, item stock.Item, epoch int64, att
 	if err := into.read(r, len(attempts)); err != nil {
 		return err
 	}
+	if into.Shards > 0 {
+		s.SeeShards(item.ID, into.Shards)
+	}
 	if slices.ContainsFunc(into.Results, Result.waits) {
 		s.NotePublishing(item.ID)
 	}
@@ -127,7 +130,7 @@ func (c *reserveCall) number(v int64) {
 }
 
 // reserveFigures is how many integers are at the start of reserve.lua's answer.
-const reserveFigures = 9
+const reserveFigures = 10
 
 var verdictOf = [256]struct {
 	Verdict
@@ -146,7 +149,7 @@ func (d *Decision) read(r lua.Reply, attempts int) error {
 	d.Gate = Gate(gate)
 	d.Epoch, d.Remaining, d.Committed, d.Total = r.Int(1), r.Int(2), r.Int(3), r.Int(4)
 	d.Seq, d.Persisted, d.Rel = r.Int(5), r.Int(6), r.Int(7)
-	d.OpensIn = time.Duration(r.Int(8)) * time.Millisecond
+	d.OpensIn, d.Shards = time.Duration(r.Int(8))*time.Millisecond, int16(r.Int(9)) //nolint:gosec // at most stock.MostShards
 	if d.Gate != Open {
 		return nil
 	}

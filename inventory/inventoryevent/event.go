@@ -14,7 +14,8 @@ const SubjectLoaded = "broadcast.inventory.loaded"
 type Returned struct {
 	ItemID int64 `json:"item_id,string"`
 	Epoch  int64 `json:"epoch"`
-	Rel    int64 `json:"rel"` // the item's count of returns; a flag that saw a lower one is stale
+	Rel    int64 `json:"rel"`             // the shard's count of returns; a flag that saw a lower one is stale
+	Shard  int16 `json:"shard,omitempty"` // 0 in messages of instances that know of no other
 }
 
 // Loaded is the payload of SubjectLoaded.

@@ -65,7 +65,7 @@ func (s *Service) release(ctx context.Context, item stock.Item, orders []Hint) e
 	}
 	if given := r.Int(3); given > 0 {
 		s.ended.WithLabelValues("released").Add(float64(given))
-		s.AnnounceReturned(ctx, item.ID, r.Int(1), r.Int(2))
+		s.AnnounceReturned(ctx, item.Key(), r.Int(1), r.Int(2))
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (s *Service) takeUp(ctx context.Context, item stock.Item, orders []Hint) er
 	}
 	s.ended.WithLabelValues("retaken").Add(float64(r.Int(3)))
 	if r.Int(4) > 0 {
-		s.AnnounceReturned(ctx, item.ID, r.Int(1), r.Int(2))
+		s.AnnounceReturned(ctx, item.Key(), r.Int(1), r.Int(2))
 	}
 	if err := lua.Retake.Check(r, len(r)); err != nil {
 		return err

@@ -94,12 +94,18 @@ func (s *Service) WriteOff(ctx context.Context, tx pgx.Tx, movements []Movement)
 	return nil
 }
 
-// Retake takes an order's units from the backup of its stock row, inside the transaction that turns the order from
-// closed into paid. It returns false if the backup has too few. The caller holds the row's lock.
+// Retake takes an order's units from the backup of its item, inside the transaction that turns the order from
+// closed into paid. It returns false if the backup has too few. The caller holds the order's stock row's lock.
 func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o *orderevent.Order) (bool, error) {
-	rows, err := inventorydb.New(tx).Retake(ctx, inventorydb.RetakeParams{
-		OrderNo: o.No, ItemID: o.ItemID, Shard: o.Shard, UserID: o.UserID, Quantity: o.Quantity,
-	})
+	q := inventorydb.New(tx)
+	p := inventorydb.RetakeParams{OrderNo: o.No, ItemID: o.ItemID, Shard: o.Shard, UserID: o.UserID, Quantity: o.Quantity}
+	rows, err := q.Retake(ctx, p)
+	if err == nil && rows == 0 {
+		// This locks other rows of the item after the caller's, for once: who meets the opposite order tries again.
+		if err = q.GatherBackup(ctx, inventorydb.GatherBackupParams{ItemID: o.ItemID, Shard: o.Shard}); err == nil {
+			rows, err = q.Retake(ctx, p)
+		}
+	}
 	if err != nil {
 		return false, fmt.Errorf("inventory: take order %s up again: %w", o.No, err)
 	}

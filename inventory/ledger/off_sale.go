@@ -167,7 +167,7 @@ func (s *Service) Mend(ctx context.Context, item stock.Item) (mended bool, err e
 				return err
 			}
 			if mended = r.Int(0) == withdrawDone && r.Int(1) == 0; mended {
-				s.AnnounceReturned(ctx, item.ID, state.Epoch, state.Rel+1)
+				s.AnnounceReturned(ctx, item.Key(), state.Epoch, state.Rel+1)
 			}
 		}
 		return nil

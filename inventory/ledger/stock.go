@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +18,14 @@ import (
 )
 
 // Service writes the stock rows, most of them inside its callers' transactions.
-type Service struct{ *stock.Store }
+type Service struct {
+	*stock.Store
+	plans     sync.Map // item id → plan, as of the last time that its rows were locked to borrow
+	borrowing sync.Map // item id → chan struct{}, of one place: one borrower of this process at a time
+}
+
+// New returns the service.
+func New(store *stock.Store) *Service { return &Service{Store: store} }
 
 // MaxUnits is the most units one item may have: far above any flash sale, and far below where sums of several items
 // would overflow an int32.
@@ -148,6 +156,10 @@ func (s *Service) Apply(ctx context.Context, itemID int64) error {
 	if err != nil {
 		return err
 	}
+	return s.applyRows(ctx, rows)
+}
+
+func (s *Service) applyRows(ctx context.Context, rows []stock.Row) error {
 	for _, st := range rows {
 		r, err := lua.Change.Call(ctx, s.Redis, 4, []string{st.Item().StateKey()},
 			st.Rev, st.Planned(), st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, lua.Flag(st.Paused), lua.Flag(st.Rebuy))
@@ -155,7 +167,7 @@ func (s *Service) Apply(ctx context.Context, itemID int64) error {
 			return err
 		}
 		if added := r.Int(3); added > 0 {
-			s.AnnounceReturned(ctx, itemID, r.Int(1), r.Int(2))
+			s.AnnounceReturned(ctx, st.Key(), r.Int(1), r.Int(2))
 		}
 	}
 	return nil

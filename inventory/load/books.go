@@ -16,17 +16,18 @@ import (
 	"stampede/platform/watch/alarm"
 )
 
-// shardOf returns the index of the stock counter that a user's units come from.
-func shardOf(bucket int16, stocks int) int { return int(bucket) % stocks }
-
 // raiseEpoch moves the item to the epoch in Postgres: from then on the order writer refuses grants of older epochs,
-// so that only closings can change what a later snapshot has, which the new epoch will get as releases.
-func (s *Service) raiseEpoch(ctx context.Context, itemID, epoch int64) error {
+// so that only closings can change what a later snapshot has, which the new epoch will get as releases. An item that
+// is to have more shards gets them here.
+func (s *Service) raiseEpoch(ctx context.Context, itemID, epoch int64, shards int) error {
 	return pg.InTx(ctx, s.DB, func(tx pgx.Tx) error {
 		q := inventorydb.New(tx)
 		rows, err := stock.LockItem(ctx, tx, itemID)
 		if err != nil {
 			return err
+		}
+		if 0 < len(rows) && len(rows) < shards && rows[0].Epoch < epoch {
+			return s.reshard(ctx, tx, rows, shards, epoch)
 		}
 		for _, st := range rows {
 			raised, err := q.RaiseEpoch(ctx, inventorydb.RaiseEpochParams{ItemID: itemID, Shard: st.Shard, Epoch: epoch})
@@ -74,8 +75,13 @@ func (s *Service) rewrite(ctx context.Context, itemID int64, f fenced) (writers 
 			if st.Epoch != f.epoch {
 				return overtaken(itemID, f.epoch, st.Epoch)
 			}
-			writers = append(writers, s.newLoadWriter(st, f, func(each func(user int64, m stock.Mark) error) error {
-				return s.eachMark(ctx, tx, st, each)
+			writers = append(writers, s.newLoadWriter(st, len(rows), f, func(each func(user int64, m stock.Mark) error) error {
+				return s.eachMark(ctx, tx, st, func(user int64, m stock.Mark) error {
+					if stock.HomeOf(ids.Bucket(user), len(rows)) != st.Shard {
+						return nil
+					}
+					return each(user, m)
+				})
 			}))
 		}
 		return s.rewriteIn(ctx, tx, writers)
@@ -84,7 +90,7 @@ func (s *Service) rewrite(ctx context.Context, itemID int64, f fenced) (writers 
 }
 
 func (s *Service) rewriteIn(ctx context.Context, tx pgx.Tx, writers []*loadWriter) error {
-	of := func(bucket int16) *loadWriter { return writers[shardOf(bucket, len(writers))] }
+	of := func(bucket int16) *loadWriter { return writers[stock.HomeOf(bucket, len(writers))] }
 	item := writers[0].item.ID
 	for _, w := range writers {
 		if err := w.begin(ctx); err != nil {

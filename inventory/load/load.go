@@ -66,13 +66,7 @@ var points = map[string]*failpoint.ErrPoint{
 
 // reached is called between two steps of a Load: the next Load has to repair a crash at that point.
 func (s *Service) reached(step string) error {
-	if s.Failpoint != nil {
-		return s.Failpoint(step)
-	}
-	if p := points[step]; p != nil {
-		return p.Err()
-	}
-	return nil
+	return s.Reached(step, points[step])
 }
 
 // ErrStalled ends a Load that has made no progress for as long as it may stall.
@@ -158,7 +152,7 @@ func (s *Service) load(ctx context.Context, itemID, token int64, alive func()) e
 	if err := s.reached("drained"); err != nil {
 		return err
 	}
-	if err := s.raiseEpoch(ctx, itemID, f.epoch); err != nil {
+	if err := s.raiseEpoch(ctx, itemID, f.epoch, len(f.items)); err != nil {
 		return err
 	}
 	if err := s.reached("counted"); err != nil {
@@ -202,7 +196,7 @@ const (
 // fenced is what a Load knows after it has fenced the item.
 type fenced struct {
 	epoch int64                // the epoch that this Load will write
-	items []stock.Item         // the item's shards
+	items []stock.Item         // the item's shards under that epoch, of which some may be new
 	old   map[stock.Item]int64 // each shard's epoch in Redis, 0 without a state
 	// run is the run id of each shard's Redis. It is read before the first key of the new epoch is written, so that
 	// all of them are in that run.
@@ -223,6 +217,9 @@ func (s *Service) fence(ctx context.Context, itemID, token int64) (fenced, error
 		return fenced{}, fmt.Errorf("inventory: load item %d: %w", itemID, stock.ErrNoStock)
 	}
 	f := fenced{epoch: token, quiet: unused, old: make(map[stock.Item]int64, len(rows)), run: make(map[stock.Item]string, len(rows))}
+	for shards := s.shardsFor(rows); len(rows) < shards; {
+		rows = append(rows, stock.Row{ItemID: itemID, ActivityID: rows[0].ActivityID, Shard: int16(len(rows))}) //nolint:gosec // at most stock.MostShards
+	}
 	for _, st := range rows {
 		state, found, err := s.State(ctx, st.Item())
 		if err != nil {

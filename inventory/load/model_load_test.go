@@ -30,7 +30,7 @@ func (s *model) readState(t *rapid.T) {
 	want := stock.State{
 		Epoch: it.epoch, Rev: it.rev, Total: it.total, Remaining: it.remaining, Committed: it.committed, Rel: it.rel, Seq: it.seq,
 		Persisted: it.persisted, OpensAt: time.UnixMilli(opens).UTC(), ClosesAt: time.UnixMilli(closes).UTC(), Limit: it.limit,
-		Paused: it.paused, Unlimited: it.unlimited, Rebuy: it.rebuy, Retaken: it.retaken, Fenced: it.fenced != 0, FencedFor: it.fenced, SameRedis: it.here,
+		Paused: it.paused, Unlimited: it.unlimited, Rebuy: it.rebuy, Retaken: it.retaken, Shards: int16(it.shards), Fenced: it.fenced != 0, FencedFor: it.fenced, SameRedis: it.here,
 	}
 	require.Equal(t, "state", got, want)
 }
@@ -113,6 +113,7 @@ func (s *model) loadWith(t *rapid.T, it *specItem, l specLoad) {
 	s.revs = max(s.revs, l.with.rev)
 	l.unlimited = rapid.IntRange(0, 3).Draw(t, "unlimited") == 0
 	l.remaining = rapid.Int64Range(0, 8).Draw(t, "remaining")
+	l.shards = rapid.SampledFrom([]int64{1, 4}).Draw(t, "shards")
 	l.users, l.gone = s.books(t, it)
 	l.retaken = rapid.Int64Range(0, min(3, l.with.total)).Draw(t, "retaken")
 	for _, m := range l.users {
@@ -133,7 +134,7 @@ func (s *model) loadWith(t *rapid.T, it *specItem, l specLoad) {
 		ItemID: item.ID, Shard: item.Shard, ActivityID: item.ActivityID, PerActivity: item.PerActivity, Rev: l.with.rev, Total: int32(l.with.total), Retaken: int32(l.retaken),
 		Available: int32(l.remaining), OpensAt: time.UnixMilli(opens), ClosesAt: time.UnixMilli(closes), UserLimit: int32(l.with.limit),
 		Paused: l.with.paused, Unlimited: l.unlimited, Rebuy: l.with.rebuy,
-	}, fenced{epoch: l.epoch, old: map[stock.Item]int64{item: l.replaced}, run: map[stock.Item]string{item: run}, alive: func() {}},
+	}, int(l.shards), fenced{epoch: l.epoch, old: map[stock.Item]int64{item: l.replaced}, run: map[stock.Item]string{item: run}, alive: func() {}},
 		func(each func(int64, stock.Mark) error) error {
 			for user, m := range l.users {
 				if err := each(user, m); err != nil {

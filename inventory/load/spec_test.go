@@ -26,7 +26,7 @@ type specItem struct {
 	users                                                               map[int64]stock.Mark
 	holds                                                               map[ids.ID]specHold
 	gone                                                                map[ids.ID]fate
-	retaken                                                             int64
+	retaken, shards                                                     int64
 	// noUsers and noHolds say that the key was lost: an empty one is different.
 	noUsers, noHolds bool
 }
@@ -99,7 +99,7 @@ func (s *spec) reserve(it *specItem, epoch int64, attempts []decide.Attempt) dec
 		}
 	}
 	d.Epoch, d.Remaining, d.Committed, d.Total = it.epoch, it.remaining, it.committed, it.total
-	d.Seq, d.Persisted, d.Rel = it.seq, it.persisted, it.rel
+	d.Seq, d.Persisted, d.Rel, d.Shards = it.seq, it.persisted, it.rel, int16(it.shards)
 	return d
 }
 
@@ -312,7 +312,7 @@ func (it *specItem) state(run string, now int64) map[string]string {
 	for name, v := range map[string]int64{
 		"epoch": it.epoch, "rev": it.rev, "total": it.total, "remaining": it.remaining, "committed": it.committed, "seq": it.seq,
 		"persisted": it.persisted, "rel": it.rel, "limit": it.limit, "fenced": it.fenced, "opens_ms": opens, "closes_ms": closes,
-		"paused": int64(lua.Flag(it.paused)), "unlimited": int64(lua.Flag(it.unlimited)), "rebuy": int64(lua.Flag(it.rebuy)), "retaken": it.retaken,
+		"paused": int64(lua.Flag(it.paused)), "unlimited": int64(lua.Flag(it.unlimited)), "rebuy": int64(lua.Flag(it.rebuy)), "retaken": it.retaken, "shards": it.shards,
 	} {
 		fields[name] = strconv.FormatInt(v, 10)
 	}
@@ -378,11 +378,11 @@ func (it *specItem) fence(epoch int64) []int64 {
 // specLoad has the arguments of patch.lua and load.lua. whole is false if Redis has lost keys since they were
 // written.
 type specLoad struct {
-	epoch, replaced, remaining, committed, retaken int64
-	with                                           specChange
-	unlimited, thisRun, whole                      bool
-	users                                          map[int64]stock.Mark
-	gone                                           map[ids.ID]fate
+	epoch, replaced, remaining, committed, retaken, shards int64
+	with                                                   specChange
+	unlimited, thisRun, whole                              bool
+	users                                                  map[int64]stock.Mark
+	gone                                                   map[ids.ID]fate
 }
 
 // patch is all of a Load's calls of patch.lua: the code. With a state the keys are changed in place.
@@ -418,7 +418,7 @@ func (it *specItem) load(l specLoad) []int64 {
 	*it = specItem{
 		item: it.item, loaded: true, here: true, epoch: l.epoch, rev: l.with.rev, total: l.with.total, remaining: l.remaining,
 		committed: l.committed, rel: rel, limit: l.with.limit, window: l.with.window, paused: l.with.paused, unlimited: l.unlimited,
-		rebuy: l.with.rebuy, retaken: l.retaken, users: l.users, gone: l.gone, holds: map[ids.ID]specHold{},
+		rebuy: l.with.rebuy, retaken: l.retaken, shards: l.shards, users: l.users, gone: l.gone, holds: map[ids.ID]specHold{},
 	}
 	return []int64{loadDone, it.epoch, it.rel}
 }

@@ -32,9 +32,10 @@ type loadWriter struct {
 	stock      stock.Row
 	item       stock.Item
 	epoch, old int64  // the one to be written, and the one to be replaced or 0
+	shards     int    // of the item
 	run        string // the run id of the Redis that was fenced
 	alive      func() // is called with every chunk
-	// books passes every user with a mark by the books, also of the item's other stock counters.
+	// books passes every user of this stock counter with a mark by the books.
 	books func(each func(user int64, m stock.Mark) error) error
 
 	marks   []userMark // read from the books and not compared yet
@@ -49,9 +50,9 @@ type loadWriter struct {
 
 type userMark struct{ user, text string }
 
-func (s *Service) newLoadWriter(st stock.Row, f fenced, books func(each func(user int64, m stock.Mark) error) error) *loadWriter {
+func (s *Service) newLoadWriter(st stock.Row, shards int, f fenced, books func(each func(user int64, m stock.Mark) error) error) *loadWriter {
 	w := &loadWriter{
-		Service: s, stock: st, item: st.Item(), epoch: f.epoch, old: f.old[st.Item()], run: f.run[st.Item()], alive: f.alive, books: books,
+		Service: s, stock: st, item: st.Item(), shards: shards, epoch: f.epoch, old: f.old[st.Item()], run: f.run[st.Item()], alive: f.alive, books: books,
 		marks: make([]userMark, 0, stock.ScanCount),
 	}
 	w.changed, w.buried = w.chunked("HSET", w.item.UsersKey(w.at())), w.chunked("ZADD", w.item.TombstonesKey(w.at()))
@@ -64,6 +65,7 @@ func (w *loadWriter) open(ctx context.Context) error {
 		return err
 	}
 	w.Epochs.Store(w.item, w.epoch)
+	w.SeeShards(w.item.ID, int16(w.shards)) //nolint:gosec // at most stock.MostShards
 	return nil
 }
 
@@ -76,7 +78,7 @@ func (w *loadWriter) openState(ctx context.Context) (lua.Reply, error) {
 	}
 	return lua.Load.Call(ctx, w.Redis, 3, keys, w.epoch, w.old, st.Rev, st.Offered(), st.Available, w.committed,
 		st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, lua.Flag(st.Paused), lua.Flag(st.Unlimited), lua.Flag(st.Rebuy),
-		w.run, w.users, w.tombstones, stock.WeightField, stock.Weight, st.Retaken)
+		w.run, w.users, w.tombstones, stock.WeightField, stock.Weight, st.Retaken, w.shards)
 }
 
 // at is the epoch in whose keys the Load works.

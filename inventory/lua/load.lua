@@ -12,7 +12,7 @@
 -- ARGV[9] limit   ARGV[10] paused   ARGV[11] unlimited   ARGV[12] rebuy
 -- ARGV[13] run id of the Redis that was fenced   ARGV[14] entries of users   ARGV[15] of gone
 -- ARGV[16] the field of holds that is not a hold, see WeightField in stock/item.go   ARGV[17] its value
--- ARGV[18] units of total that were taken up again, see retake.lua
+-- ARGV[18] units of total that were taken up again, see retake.lua   ARGV[19] shards of the item
 --
 -- Returns {code, epoch, rel}.
 --   code: 0 loaded, 1 refused: the item has a later epoch or is fenced for one, 3 this is not the item that was fenced,
@@ -56,5 +56,5 @@ redis.call('UNLINK', KEYS[1], KEYS[3])
 redis.call('HSET', KEYS[3], ARGV[16], ARGV[17])
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'run_id', run, 'rev', ARGV[3], 'total', ARGV[4], 'remaining', ARGV[5],
     'committed', ARGV[6], 'opens_ms', ARGV[7], 'closes_ms', ARGV[8], 'limit', ARGV[9], 'paused', ARGV[10],
-    'unlimited', ARGV[11], 'rebuy', ARGV[12], 'retaken', ARGV[18], 'fenced', 0, 'seq', 0, 'persisted', 0, 'rel', rel)
+    'unlimited', ARGV[11], 'rebuy', ARGV[12], 'retaken', ARGV[18], 'shards', ARGV[19], 'fenced', 0, 'seq', 0, 'persisted', 0, 'rel', rel)
 return {0, new, rel}

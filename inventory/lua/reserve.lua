@@ -12,7 +12,8 @@
 -- ARGV[5+n .. 4+2n] marks: the number's 32 hex digits, followed by ":<quantity>" unless it is 1; for an attempt with
 --         a payment window shorter than the sale's ":<quantity>:<seconds>", even if the quantity is 1
 --
--- Returns {gate, epoch, remaining, committed, total, seq, persisted, rel, ms until opening, verdicts, extra…}.
+-- Returns {gate, epoch, remaining, committed, total, seq, persisted, rel, ms until opening, shards of the item,
+-- verdicts, extra…}.
 --   gate: 0 open, 1 fenced, 2 not started, 3 ended, 4 paused; only an open gate has verdicts. If one of the keys was
 --   lost and the state was not, the call fences the item for a Load.
 --   verdicts: one letter per attempt, in order: g granted, r repeated, b already bought, n not enough, s sold out,
@@ -24,14 +25,15 @@
 -- Cost: O(n); a full batch takes about half a millisecond.
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'run_id', 'fenced', 'opens_ms', 'closes_ms', 'paused',
-    'remaining', 'committed', 'total', 'seq', 'persisted', 'rel', 'limit', 'unlimited')
+    'remaining', 'committed', 'total', 'seq', 'persisted', 'rel', 'limit', 'unlimited', 'shards')
 if not state[1] then
-    return {1, 0, 0, 0, 0, 0, 0, 0, 0, ''}
+    return {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, ''}
 end
 local remaining, committed, total = tonumber(state[7]), tonumber(state[8]), tonumber(state[9])
 local seq, persisted, rel = tonumber(state[10]), tonumber(state[11]), tonumber(state[12])
+local shards = tonumber(state[15] or 1)
 local function closed(gate, wait)
-    return {gate, tonumber(state[1]), remaining, committed, total, seq, persisted, rel, wait, ''}
+    return {gate, tonumber(state[1]), remaining, committed, total, seq, persisted, rel, wait, shards, ''}
 end
 
 -- A restarted or failed-over Redis may have lost grants that it made: its run id differs from the one that Load
@@ -180,4 +182,4 @@ if k > 0 then
     end
     redis.call('HSET', KEYS[1], 'remaining', remaining, 'seq', seq)
 end
-return {0, tonumber(state[1]), remaining, committed, total, seq, persisted, rel, 0, table.concat(verdicts), unpack(extra)}
+return {0, tonumber(state[1]), remaining, committed, total, seq, persisted, rel, 0, shards, table.concat(verdicts), unpack(extra)}

@@ -6,12 +6,12 @@
 -- ARGV[1] score of gone from which numbers are of interest   ARGV[2] how many of them at most
 --
 -- Returns {} without a state, else {1 if the run id matches, epoch, rev, total, remaining, committed, rel, seq,
--- persisted, opens_ms, closes_ms, limit, paused, unlimited, fenced, rebuy, retaken, now_ms}, all integers; with the
--- other keys followed by {fields in users, number, score, …}, scores rising.
+-- persisted, opens_ms, closes_ms, limit, paused, unlimited, fenced, rebuy, retaken, shards of the item, now_ms}, all
+-- integers; with the other keys followed by {fields in users, number, score, …}, scores rising.
 -- Cost: O(1), or O(log tombstones + ARGV[2]).
 
 local state = redis.call('HMGET', KEYS[1], 'run_id', 'epoch', 'rev', 'total', 'remaining', 'committed', 'rel', 'seq',
-    'persisted', 'opens_ms', 'closes_ms', 'limit', 'paused', 'unlimited', 'fenced', 'rebuy', 'retaken')
+    'persisted', 'opens_ms', 'closes_ms', 'limit', 'paused', 'unlimited', 'fenced', 'rebuy', 'retaken', 'shards')
 if not state[1] then
     return {}
 end

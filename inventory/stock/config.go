@@ -10,6 +10,7 @@ import (
 // Settings are an operator's settings about stock.
 type Settings struct {
 	UnitsReturnWithin time.Duration `default:"20s" env:"STAMPEDE_UNITS_RETURN_WITHIN" help:"Units of an order that was closed unpaid, or refunded, are on sale again at a random moment within this time, so that its client cannot be the first to know; 0 is at once." min:"0s" max:"1m" rare:""`
+	StockShards       int           `default:"1" env:"STAMPEDE_STOCK_SHARDS" help:"Over how many counters, each with its own place in a Redis Cluster, the units of a large item are spread at its first Load: 1 unless one Redis node limits a sale, which the preflight says. Items with fewer than 100 units for each get fewer." min:"1" max:"64" rare:""`
 	SettleAfter       time.Duration `default:"15m" env:"STAMPEDE_SETTLE_AFTER" help:"How long after its sale an item's keys stay in Redis at least: until then late questions and the last returns are answered from there." min:"1m" max:"720h" rare:""`
 }
 

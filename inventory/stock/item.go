@@ -42,7 +42,10 @@ func (i Item) group() string {
 	if i.PerActivity {
 		return "{g:a" + strconv.FormatInt(i.ActivityID, 10) + ":0}"
 	}
-	return "{g:i" + strconv.FormatInt(i.ID, 10) + ":" + strconv.FormatInt(int64(i.Shard), 10) + "}"
+	if i.Shard > 0 {
+		return tagOf(i.ID, i.Shard)
+	}
+	return "{g:i" + strconv.FormatInt(i.ID, 10) + ":0}"
 }
 
 func (i Item) base() string { return i.group() + ":" + strconv.FormatInt(i.ID, 10) + ":" }

@@ -95,6 +95,7 @@ type StaleHold struct {
 	PayWithin int32 // seconds, see Attempt
 	Seq       int64
 	Epoch     int64
+	Shard     int16     // in which it is
 	At        time.Time // when it was granted, by Redis's clock
 }
 

@@ -21,6 +21,9 @@ type Holds interface {
 	// Closed passes the orders that were closed unpaid, the last one of each user without a live order. It is only
 	// called for items that a user may buy only once.
 	Closed(ctx context.Context, tx pgx.Tx, itemID int64, each func([]Held) error) error
+	// Rehome moves the item's orders to the shards of their users, of which there are so many now, and returns the
+	// units of the live ones by shard.
+	Rehome(ctx context.Context, tx pgx.Tx, itemID int64, shards int16) (live map[int16]int64, err error)
 }
 
 // Books reads what the orders say about units, for the checks. order implements it.

@@ -62,6 +62,7 @@ func (s *Store) OpenHolds(ctx context.Context, item Item, epoch int64, each func
 		if err != nil {
 			return false, err
 		}
+		h.Shard = item.Shard
 		return each(h)
 	})
 }

@@ -24,6 +24,7 @@ type State struct {
 	Unlimited bool
 	Rebuy     bool  // see ledger.NewStock
 	Retaken   int64 // units of Total that late payments took from the backup
+	Shards    int16 // that the item has, see Item.Shard
 	Fenced    bool
 	// SameRedis says that the server is the one that was loaded: it was neither restarted nor failed over since.
 	SameRedis bool
@@ -34,15 +35,45 @@ type State struct {
 // Ready reports whether the item decides; if false it needs a Load. The books may require one too, see Health.
 func (st State) Ready() bool { return st.SameRedis && !st.Fenced }
 
+// Sum is the state of an item that has these shards: fenced if one of them is.
+func Sum(shards []State) State {
+	whole := shards[0]
+	for _, st := range shards[1:] {
+		whole.Epoch, whole.SameRedis, whole.Fenced = min(whole.Epoch, st.Epoch), whole.SameRedis && st.SameRedis, whole.Fenced || st.Fenced
+		whole.Total, whole.Remaining, whole.Committed = whole.Total+st.Total, whole.Remaining+st.Remaining, whole.Committed+st.Committed
+		whole.Rel, whole.Seq, whole.Persisted, whole.Retaken = whole.Rel+st.Rel, whole.Seq+st.Seq, whole.Persisted+st.Persisted, whole.Retaken+st.Retaken
+	}
+	return whole
+}
+
 // Queued is how many grants wait for their order row.
 func (st State) Queued() int64 { return max(0, st.Seq-st.Persisted) }
 
 // StateFigures is how many integers state.lua returns for a loaded item; the last one is Redis's time, in ms.
-const StateFigures = 18
+const StateFigures = 19
 
 // State reads an item's state; ok is false when there is none.
 func (s *Store) State(ctx context.Context, item Item) (st State, ok bool, err error) {
 	return s.States(ctx, []Item{item})(0)
+}
+
+// StateOfAll is State over all the item's shards; ok is false if one has none.
+func (s *Store) StateOfAll(ctx context.Context, item Item) (st State, ok bool, err error) {
+	if st, ok, err = s.State(ctx, item.Counter(0)); err != nil || !ok || st.Shards == 1 {
+		return st, ok, err
+	}
+	s.SeeShards(item.ID, st.Shards)
+	all, states := make([]Item, st.Shards), make([]State, st.Shards)
+	for i := range all {
+		all[i] = item.Counter(int16(i)) //nolint:gosec // below MostShards
+	}
+	stateOf := s.States(ctx, all)
+	for i := range states {
+		if states[i], ok, err = stateOf(i); err != nil || !ok {
+			return State{}, false, err
+		}
+	}
+	return Sum(states), true, nil
 }
 
 // States reads the states of items in one pipeline. What it returns is State for the item at an index.
@@ -74,5 +105,6 @@ func ReadState(r lua.Reply) (st State, ok bool, err error) {
 		Rel: r.Int(6), Seq: r.Int(7), Persisted: r.Int(8), OpensAt: time.UnixMilli(r.Int(9)).UTC(),
 		ClosesAt: time.UnixMilli(r.Int(10)).UTC(), Limit: r.Int(11), Paused: r.Int(12) == 1, Unlimited: r.Int(13) == 1,
 		Fenced: r.Int(14) != 0, FencedFor: r.Int(14), Rebuy: r.Int(15) == 1, Retaken: r.Int(16),
+		Shards: int16(max(1, r.Int(17))), //nolint:gosec // at most MostShards
 	}, true, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory/inventoryevent"
+	"stampede/platform/base/failpoint"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
@@ -57,6 +58,7 @@ type Store struct {
 	// Epochs remembers the last epoch seen per Item (int64), as the first guess of calls that get none. A wrong guess
 	// costs one more call.
 	Epochs sync.Map
+	shards sync.Map // item id → int16, see Shards
 	Seams
 }
 
@@ -79,9 +81,20 @@ type Seams struct {
 	// less than a minute. CompareWhole is how often it looks at every holder: what no order's change can tell is a
 	// Redis or a Postgres that has lost writes without a restart, and 300,000 holders cost some seconds of a core.
 	CompareTick, CompareEvery, CompareWhole time.Duration
-	// Failpoint replaces the fail points between the steps of a Load, for tests that end one of several Services in a
+	// Failpoint replaces the fail points between the steps of a Load and of Borrow, for tests that end one of several Services in a
 	// process.
 	Failpoint func(step string) error
+}
+
+// Reached ends a procedure between two steps, if a test asks for that. The fail point may be nil.
+func (s *Store) Reached(step string, p *failpoint.ErrPoint) error {
+	if s.Failpoint != nil {
+		return s.Failpoint(step)
+	}
+	if p == nil {
+		return nil
+	}
+	return p.Err() //nolint:wrapcheck // it says all
 }
 
 // NewStore returns the store of one process.
@@ -121,9 +134,9 @@ func (s *Store) Announce(ctx context.Context, subject string, payload any) {
 	}
 }
 
-// AnnounceReturned tells every instance that units of an item are available again.
-func (s *Store) AnnounceReturned(ctx context.Context, itemID, epoch, rel int64) {
-	s.Announce(ctx, inventoryevent.SubjectReturned, inventoryevent.Returned{ItemID: itemID, Epoch: epoch, Rel: rel})
+// AnnounceReturned tells every instance that units of a counter are available again.
+func (s *Store) AnnounceReturned(ctx context.Context, of Key, epoch, rel int64) {
+	s.Announce(ctx, inventoryevent.SubjectReturned, inventoryevent.Returned{ItemID: of.ItemID, Shard: of.Shard, Epoch: epoch, Rel: rel})
 }
 
 // ErrBusy means that another instance is loading the item, or has just done so.

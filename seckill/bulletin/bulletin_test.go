@@ -68,7 +68,7 @@ func (b *bundle) buy() ids.ID {
 	require.NoError(b.T, b.Stock.Reserve(b.T.Context(), b.item.Stock(), state.Epoch, []inventory.Attempt{{User: user, No: no, Quantity: 1}}, &d))
 	require.Equal(b.T, "verdict", d.Results[0].Verdict, inventory.Granted)
 	grants := seckillevent.Batch{Grants: []seckillevent.Grant{{No: no, User: user, Quantity: 1, Seq: d.Seq}}}
-	queue.Describe(&grants, b.item, state.Epoch)
+	queue.Describe(&grants, b.item, 0, state.Epoch)
 	require.NoError(b.T, b.Queue().Publish(b.T.Context(), &grants, grants.Encode(nil)))
 	pgtest.Eventually(b.T, 30*time.Second, func() bool { return b.Orders.Count() == b.bought }, "the order is written")
 	return no

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/seckill/catalogue"
@@ -27,7 +28,7 @@ const QuickStale = 100 * time.Millisecond
 
 // Quick shortens a sweeper's times.
 func (s *Sweeper) Quick() *Sweeper {
-	s.staleAfter, s.sweepEvery, s.notes = QuickStale, 20*time.Millisecond, map[int64]map[ids.ID]note{}
+	s.staleAfter, s.sweepEvery, s.notes = QuickStale, 20*time.Millisecond, map[inventory.Item]map[ids.ID]note{}
 	return s
 }
 
@@ -40,6 +41,6 @@ func (s *Sweeper) Sweep(ctx context.Context, item *catalogue.Item) error {
 func (s *Sweeper) Notes() int { return len(s.notes) }
 
 // Note notes a hold as seen at a position of the stream.
-func (s *Sweeper) Note(item int64, no ids.ID, upTo uint64) {
+func (s *Sweeper) Note(item inventory.Item, no ids.ID, upTo uint64) {
 	s.notes[item] = map[ids.ID]note{no: {upTo: upTo}}
 }

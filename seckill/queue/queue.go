@@ -83,7 +83,7 @@ func (q *Queue) Done(ctx context.Context, itemID int64, upTo uint64) (bool, erro
 	return err == nil && (first == 0 || first > upTo), err
 }
 
-// Republish publishes grants of one epoch of an item once more, at most
+// Republish publishes grants of one epoch and shard of an item once more, at most
 // inventory.MaxBatch. A Load calls it with the open holds that it finds: they have
 // neither a message nor an order. It returns when they are stored; after an error they
 // may be or not. The writer accepts each number once.
@@ -93,7 +93,7 @@ func (q *Queue) Republish(ctx context.Context, itemID int64, holds []inventory.S
 		return fmt.Errorf("seckill: item %d is not in the catalogue", itemID)
 	}
 	var b seckillevent.Batch
-	Describe(&b, item, holds[0].Epoch)
+	Describe(&b, item, holds[0].Shard, holds[0].Epoch)
 	for _, h := range holds {
 		b.Grants = append(b.Grants, seckillevent.Grant{No: h.No, User: h.User, Quantity: h.Quantity, PayWithin: h.PayWithin, Seq: h.Seq})
 	}
@@ -106,10 +106,10 @@ func (q *Queue) Republish(ctx context.Context, itemID int64, holds []inventory.S
 }
 
 // Describe fills in all fields of a batch except its grants, under a new message id.
-func Describe(b *seckillevent.Batch, item *catalogue.Item, epoch int64) {
+func Describe(b *seckillevent.Batch, item *catalogue.Item, shard int16, epoch int64) {
 	b.ID = ids.New()
 	b.ItemID, b.ActivityID, b.SessionID = item.ID, item.ActivityID, item.SessionID
-	b.Shard, b.Epoch = item.Stock().Shard, epoch
+	b.Shard, b.Epoch = shard, epoch
 	b.UnitPrice, b.Currency, b.Title = item.SalePrice, item.Currency, item.Title
 	b.PayWindow, b.PerActivity = item.PayWindow, item.PerActivity
 }

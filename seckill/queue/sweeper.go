@@ -42,6 +42,7 @@ var alarmHoldStuck = alarm.Define("hold-stuck", alarm.Critical,
 
 // Holds is what the sweeper uses of inventory.
 type Holds interface {
+	Shards(ctx context.Context, item inventory.Item) (int16, error)
 	StaleHolds(ctx context.Context, item inventory.Item, olderThan time.Duration, limit int) ([]inventory.StaleHold, error)
 	CloseWritten(ctx context.Context, item inventory.Item, holds []inventory.StaleHold) (open []inventory.StaleHold, status map[ids.ID]string, err error)
 }
@@ -63,8 +64,8 @@ type Sweeper struct {
 	// The constants of these names, which tests shorten.
 	staleAfter, sweepEvery time.Duration
 
-	notes map[int64]map[ids.ID]note // by item and number
-	quiet rate.Sometimes            // rate limit, so that a fault does not fill the log
+	notes map[inventory.Item]map[ids.ID]note // by shard of an item and number
+	quiet rate.Sometimes                     // rate limit, so that a fault does not fill the log
 }
 
 // note is the sweeper's record of a hold from round to round.
@@ -98,7 +99,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // does not delay the others.
 func (s *Sweeper) sweep(ctx context.Context) {
 	if s.notes == nil {
-		s.notes = make(map[int64]map[ids.ID]note)
+		s.notes = make(map[inventory.Item]map[ids.ID]note)
 	}
 	for _, item := range s.queue.catalogue.Items() {
 		if err := s.sweepItem(ctx, item); err != nil && ctx.Err() == nil {
@@ -107,18 +108,27 @@ func (s *Sweeper) sweep(ctx context.Context) {
 	}
 }
 
-// sweepItem is one round over an item's stale holds. A hold is noted when it is
+// sweepItem is one round over an item's shards.
+func (s *Sweeper) sweepItem(ctx context.Context, item *catalogue.Item) error {
+	shards, err := s.holds.Shards(ctx, item.Stock())
+	for shard := range shards {
+		err = errors.Join(err, s.sweepShard(ctx, item, item.Stock().Counter(shard)))
+	}
+	return err
+}
+
+// sweepShard is one round over a shard's stale holds. A hold is noted when it is
 // first seen, published again once the stream has passed the position noted with
 // it, and reported if that did not help either.
-func (s *Sweeper) sweepItem(ctx context.Context, item *catalogue.Item) error {
+func (s *Sweeper) sweepShard(ctx context.Context, item *catalogue.Item, stock inventory.Item) error {
 	publishBy := time.Now().Add(s.publishDeadline)
-	stale, err := s.holds.StaleHolds(ctx, item.Stock(), s.staleAfter, sweepAtMost)
+	stale, err := s.holds.StaleHolds(ctx, stock, s.staleAfter, sweepAtMost)
 	if err != nil {
 		return fmt.Errorf("list stale holds: %w", err)
 	}
 	stale = distinct(stale)
 	if len(stale) == 0 {
-		delete(s.notes, item.ID)
+		delete(s.notes, stock)
 		return nil
 	}
 	// First the stream, then Postgres: a message that has left the stream by now
@@ -131,15 +141,15 @@ func (s *Sweeper) sweepItem(ctx context.Context, item *catalogue.Item) error {
 	if err != nil {
 		return fmt.Errorf("read the grants' backlog: %w", err)
 	}
-	open, _, err := s.holds.CloseWritten(ctx, item.Stock(), stale)
+	open, _, err := s.holds.CloseWritten(ctx, stock, stale)
 	if err != nil {
 		return fmt.Errorf("close written holds: %w", err)
 	}
 	s.queue.metrics.persisted.Add(float64(len(stale) - len(open)))
 
 	// What is not open any more was written, or settled by another instance.
-	noted, notes := s.notes[item.ID], make(map[ids.ID]note, len(open))
-	s.notes[item.ID] = notes
+	noted, notes := s.notes[stock], make(map[ids.ID]note, len(open))
+	s.notes[stock] = notes
 	var fresh, lost, stuck []inventory.StaleHold
 	for _, h := range open {
 		n, known := noted[h.No]

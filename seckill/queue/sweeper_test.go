@@ -61,7 +61,7 @@ func (s *shop) grant(user int64, payWithin int32, lost bool) ids.ID {
 	g.Seq = d.Results[0].Seq
 	if !lost {
 		var b seckillevent.Batch
-		queue.Describe(&b, s.item, d.Epoch)
+		queue.Describe(&b, s.item, 0, d.Epoch)
 		b.Grants = []seckillevent.Grant{g}
 		require.NoError(s.T, s.queue.Publish(ctx, &b, b.Encode(nil)))
 	}
@@ -139,7 +139,7 @@ func TestSweeperDoesNotWaitForAStreamThatIsGone(t *testing.T) {
 	s.grant(2, 0, false)
 	s.stale(2)
 	sweeper := s.sweeper()
-	sweeper.Note(s.item.ID, lost, 1<<40)
+	sweeper.Note(s.item.Stock(), lost, 1<<40)
 	sweep := func(republished float64) {
 		t.Helper()
 		require.NoError(t, sweeper.Sweep(t.Context(), s.item))

@@ -3,6 +3,8 @@ package rush
 import (
 	"context"
 	"encoding/binary"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +28,9 @@ import (
 // filter. No user of the batch is refused in that moment: a user who reaches a
 // batch met no flag or is in the filter, and until the answers are remembered the
 // flag is not raised and the filter not replaced, because only the worker that
-// decides does either.
+// decides does either. With several shards another lane may raise the flag while
+// a decision is under way, after a return to its shard that is not known here yet:
+// that is the gap described next.
 //
 // Grants that another instance makes after a return are seen here with the
 // broadcast of that return, or when the flag expires. A user who sends one path
@@ -45,18 +49,21 @@ type soldOut struct {
 	// present ones. nil until the first holder.
 	holders atomic.Pointer[bloom.Filter]
 
-	// The rest belongs to the worker that holds lane.deciding, as do remember,
-	// cover and raise.
-	lastRead time.Time // of the holders
-	covered  coverage
-	size     int // users holders was made for
-	added    int // users that were new to holders, by its own account
+	mu       sync.Mutex // guards the rest
+	lastRead time.Time  // of the holders
+	covered  []coverage // by shard
+	size     int        // users holders was made for
+	added    int        // users that were new to holders, by its own account
 }
 
-// sight is a point in the history of an item's stock.
-type sight struct{ epoch, rel int64 }
+// sight is a point in the history of an item's stock: the returns to all its
+// shards, and to each.
+type sight struct {
+	epoch, rel int64
+	parts      []int64
+}
 
-func (s sight) before(o sight) bool {
+func (s *sight) before(o *sight) bool {
 	return s.epoch < o.epoch || s.epoch == o.epoch && s.rel < o.rel
 }
 
@@ -135,27 +142,43 @@ func numberKey(no ids.ID) int64 {
 	return int64(binary.LittleEndian.Uint64(no[8:])) //nolint:gosec // bits to be hashed
 }
 
-// see records an epoch and its count of returns. A newer one than before ends
-// the flag.
-func (f *soldOut) see(epoch, rel int64) {
+// seeShard records an epoch and a shard's count of returns. A newer one than
+// before ends the flag.
+func (f *soldOut) seeShard(shard int16, epoch, rel int64) {
 	for {
 		cur := f.seen.Load()
-		if !cur.before(sight{epoch, rel}) {
+		next := &sight{epoch: epoch}
+		switch {
+		case epoch < cur.epoch || epoch == cur.epoch && int(shard) < len(cur.parts) && rel <= cur.parts[shard]:
 			return
+		case epoch == cur.epoch:
+			next.parts = slices.Clone(cur.parts)
 		}
-		if f.seen.CompareAndSwap(cur, &sight{epoch, rel}) {
+		for int(shard) >= len(next.parts) {
+			next.parts = append(next.parts, 0)
+		}
+		next.parts[shard] = rel
+		for _, part := range next.parts {
+			next.rel += part
+		}
+		if f.seen.CompareAndSwap(cur, next) {
 			return
 		}
 	}
 }
 
 // grant is a unit given to a user by this instance.
-type grant struct{ user, seq int64 }
+type grant struct {
+	user, seq int64
+	shard     int16
+}
 
 // remember adds the users who were granted units here, before any other worker
 // can decide or raise the flag. A merely possible grant, because Redis did not
 // answer, has epoch and seq 0.
 func (f *soldOut) remember(epoch, total int64, grants []grant) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	h := f.holders.Load()
 	if h == nil {
 		f.size = f.capacityFor(total)
@@ -166,8 +189,16 @@ func (f *soldOut) remember(epoch, total int64, grants []grant) {
 		if h.Add(g.user) {
 			f.added++
 		}
-		f.covered.add(epoch, g.seq)
+		f.part(g.shard).add(epoch, g.seq)
 	}
+}
+
+// part is what is covered of a shard.
+func (f *soldOut) part(shard int16) *coverage {
+	for int(shard) >= len(f.covered) {
+		f.covered = append(f.covered, coverage{})
+	}
+	return &f.covered[shard]
 }
 
 // minFilterHolders keeps the smallest filter from filling up with an item whose
@@ -191,16 +222,27 @@ func (f *soldOut) raise(d *inventory.Decision, as outcome) bool {
 	if d.Remaining > 0 {
 		return true
 	}
-	if f.crowded() || !f.covered.reaches(d.Epoch, d.Seq) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	parts, rel := partsOf(d), int64(0)
+	if f.crowded() {
 		return false
 	}
-	f.see(d.Epoch, d.Rel)
-	if (sight{d.Epoch, d.Rel}).before(*f.seen.Load()) {
+	for shard, part := range parts {
+		if !f.part(int16(shard)).reaches(d.Epoch, part.Seq) { //nolint:gosec // below inventory.MostShards
+			return false
+		}
+	}
+	for shard, part := range parts {
+		f.seeShard(int16(shard), d.Epoch, part.Rel) //nolint:gosec // as above
+		rel += part.Rel
+	}
+	if (&sight{epoch: d.Epoch, rel: rel}).before(f.seen.Load()) {
 		return true // units came back in the meantime; the flag would not be valid
 	}
 	var v [flagBytes]byte
 	v[0] = byte(as)
-	binary.LittleEndian.PutUint64(v[1:], uint64(d.Rel)) //nolint:gosec // the bits, read back the same way
+	binary.LittleEndian.PutUint64(v[1:], uint64(rel)) //nolint:gosec // the bits, read back the same way
 	key := f.key(d.Epoch)
 	// The only errors are about sizes, which are fixed.
 	_ = f.cache.Set(key[:], v[:], wholeSeconds(f.cfg.FlagLife))
@@ -214,6 +256,8 @@ type users func(ctx context.Context, epoch int64, limit int) ([]int64, error)
 // that the flag can be raised; at most as often as the setting allows, and
 // without effect if there are too many holders.
 func (f *soldOut) cover(ctx context.Context, d *inventory.Decision, read users, now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if now.Sub(f.lastRead) < f.cfg.FilterEvery {
 		return nil
 	}
@@ -233,6 +277,17 @@ func (f *soldOut) cover(ctx context.Context, d *inventory.Decision, read users, 
 		}
 	}
 	f.holders.Store(target)
-	f.covered = coverage{valid: true, epoch: d.Epoch, base: d.Seq, last: d.Seq}
+	f.covered = f.covered[:0]
+	for _, part := range partsOf(d) {
+		f.covered = append(f.covered, coverage{valid: true, epoch: d.Epoch, base: part.Seq, last: part.Seq})
+	}
 	return nil
+}
+
+// partsOf are the shards of an item that has none left.
+func partsOf(d *inventory.Decision) []inventory.Part {
+	if d.Parts != nil {
+		return d.Parts
+	}
+	return []inventory.Part{{Seq: d.Seq, Rel: d.Rel}}
 }

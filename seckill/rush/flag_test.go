@@ -73,13 +73,13 @@ func TestFlagRefusesStrangersAndNoHolder(t *testing.T) {
 func TestFlagIsEndedByReturnsAndLoads(t *testing.T) {
 	t.Parallel()
 	for name, clear := range map[string]func(*soldOut){
-		"return": func(f *soldOut) { f.see(3, 6) },
-		"load":   func(f *soldOut) { f.see(4, 0) },
+		"return": func(f *soldOut) { f.seeShard(0, 3, 6) },
+		"load":   func(f *soldOut) { f.seeShard(0, 4, 0) },
 	} {
 		f := newTestFlag()
 		mustRaise(t, f, nothing(3, 10, 5), outSoldOut, holders())
-		f.see(3, 5)
-		f.see(2, 99)
+		f.seeShard(0, 3, 5)
+		f.seeShard(0, 2, 99)
 		f.says(t, name+": at a count that was already known", 1, outSoldOut)
 		clear(f)
 		f.says(t, name, 1, outNone)
@@ -124,13 +124,13 @@ func TestFlagReadsHoldersOnlyWhenGrantsWereMadeElsewhere(t *testing.T) {
 		require.NoError(t, f.raiseAt(t.Context(), d, outAllHeld, read, time.Now().Add(at)))
 	}
 	raise(nothing(1, 10, 0), 0)
-	f.see(1, 2)
-	f.remember(1, 10, []grant{{200, 11}, {201, 12}})
+	f.seeShard(0, 1, 2)
+	f.remember(1, 10, []grant{{user: 200, seq: 11}, {user: 201, seq: 12}})
 	raise(nothing(1, 12, 2), time.Hour)
 	f.says(t, "a stranger", 1, outAllHeld)
 	require.Equal(t, "reads", reads, 1)
 	f.says(t, "a user who was granted a unit here", 201, outNone)
-	f.remember(1, 10, []grant{{300, 14}}) // 13 was granted by another instance
+	f.remember(1, 10, []grant{{user: 300, seq: 14}}) // 13 was granted by another instance
 	raise(nothing(1, 14, 2), 2*time.Hour)
 	require.Equal(t, "reads", reads, 2)
 	raise(nothing(2, 0, 0), 3*time.Hour) // and after a Load
@@ -145,7 +145,7 @@ func TestACrowdedFilterIsMadeAnew(t *testing.T) {
 	mustRaise(t, f, nothing(1, 10, 0), outAllHeld, holders(1, 2))
 	gone := make([]grant, 3*minFilterHolders)
 	for k := range gone {
-		gone[k] = grant{int64(k) + 100, int64(k) + 11}
+		gone[k] = grant{user: int64(k) + 100, seq: int64(k) + 11}
 	}
 	f.remember(1, 10, gone)
 	d := nothing(1, int64(len(gone))+10, 5)

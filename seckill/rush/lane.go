@@ -55,9 +55,10 @@ func (a *attempt) answer(v verdict) {
 	a.done <- struct{}{}
 }
 
-// lane is the line in front of one item on this instance. Two workers turn the
-// waiting attempts into batches; there is no timer: a batch is what has
-// collected while the previous batches were in progress.
+// lane is the line in front of an item on this instance, or of one of its stock
+// shards, see shards. Two workers turn the waiting attempts into batches; there is
+// no timer: a batch is what has collected while the previous batches were in
+// progress.
 //
 //   - Handlers send to queue under mu's read lock; end closes it under the write
 //     lock, so nothing is sent to a closed channel and nothing is left in it.
@@ -65,9 +66,11 @@ func (a *attempt) answer(v verdict) {
 //   - The atomics are hints from the last decision, for refusing early. An
 //     attempt admitted because of a stale hint is decided by Redis.
 type lane struct {
-	item int64
-	line *lanes
-	flag *soldOut
+	item   int64
+	shard  int16
+	shards *shards // of the item
+	line   *lanes
+	flag   *soldOut // of the item
 
 	// deciding is held by the worker that collects a batch and calls Redis.
 	deciding sync.Mutex
@@ -87,9 +90,18 @@ type lane struct {
 // published. More would make batches smaller without making them faster.
 const workersPerLane = 2
 
+// newLane returns the lane of an item's first shard, with which the others begin.
 func newLane(item int64, line *lanes) *lane {
+	all := new(shards)
+	all.known.Store(&layout{count: 1})
+	l := newLaneOf(item, 0, line, newSoldOut(item, line.cfg, line.flags), all)
+	all.lanes.Store(&[]*lane{l})
+	return l
+}
+
+func newLaneOf(item int64, shard int16, line *lanes, flag *soldOut, all *shards) *lane {
 	l := &lane{
-		item: item, line: line, flag: newSoldOut(item, line.cfg, line.flags),
+		item: item, shard: shard, shards: all, line: line, flag: flag,
 		queue: make(chan *attempt, line.cfg.LaneCapacity), quiet: rate.Sometimes{Interval: time.Second},
 	}
 	l.places.Store(-1)
@@ -124,6 +136,11 @@ func (l *lane) enter(a *attempt, now time.Time) (outcome, bool) {
 			return outAdmissionRate, false
 		}
 	}
+	return l.push(a)
+}
+
+// push puts an attempt in line that may wait.
+func (l *lane) push(a *attempt) (outcome, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.ended {
@@ -137,8 +154,11 @@ func (l *lane) enter(a *attempt, now time.Time) (outcome, bool) {
 	}
 }
 
-// end stops admitting attempts. The workers answer the waiting ones and exit.
-func (l *lane) end() {
+// end stops admitting attempts of the item. The workers answer the waiting ones and exit.
+func (l *lane) end() { l.shards.end() }
+
+// close ends this lane alone.
+func (l *lane) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ended {
@@ -155,13 +175,13 @@ func (l *lane) hasEnded() bool {
 
 // learn takes the hints for refusing early from a decision.
 func (l *lane) learn(d *inventory.Decision, unlimited bool, now time.Time) {
-	l.flag.see(d.Epoch, d.Rel)
+	l.flag.seeShard(l.shard, d.Epoch, d.Rel)
 	if unlimited {
 		l.places.Store(-1)
 	} else {
 		l.places.Store(max(d.Remaining*placesPerUnit, int64(l.line.cfg.MinPlaces)))
 	}
-	if d.Seq-d.Persisted > l.line.cfg.MaxWriterLag {
+	if (d.Seq-d.Persisted)*int64(max(1, d.Shards)) > l.line.cfg.MaxWriterLag {
 		l.hotUntil.Store(now.Add(l.line.cfg.HotFor).UnixNano())
 	}
 }
@@ -169,8 +189,10 @@ func (l *lane) learn(d *inventory.Decision, unlimited bool, now time.Time) {
 // returned records that units came back: the flag ends, and with it the bound
 // on places, because the number of units is not known here.
 func (l *lane) returned(epoch, rel int64) {
-	l.flag.see(epoch, rel)
-	l.places.Store(-1)
+	l.flag.seeShard(l.shard, epoch, rel)
+	for _, each := range *l.shards.lanes.Load() { // one of them may borrow the units
+		each.places.Store(-1)
+	}
 }
 
 // pace limits how many attempts a second enter a lane.

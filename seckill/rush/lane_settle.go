@@ -39,7 +39,7 @@ func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided f
 		switch r.Verdict {
 		case inventory.Granted:
 			w.granted = append(w.granted, a)
-			w.grants = append(w.grants, grant{a.user, r.Seq})
+			w.grants = append(w.grants, grant{a.user, r.Seq, l.shard})
 			w.batch.Grants = append(w.batch.Grants, a.grant(r.Seq))
 		case inventory.Repeated:
 			if w.unsure(a.no, r.Seq) {
@@ -55,11 +55,9 @@ func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided f
 		default:
 		}
 	}
-	if len(w.granted) > 0 {
-		l.line.granted(item, d.Remaining)
-		if !item.Unlimited {
-			l.flag.remember(d.Epoch, d.Total, w.grants)
-		}
+	l.line.decided(item, d, len(w.granted) > 0)
+	if len(w.granted) > 0 && !item.Unlimited {
+		l.flag.remember(d.Epoch, d.Total*int64(d.Shards), w.grants)
 	}
 	next := 0
 	for i, a := range w.asked {
@@ -137,11 +135,15 @@ var (
 	}
 	verdictOutcomes = [...]outcome{
 		inventory.NotEnough: outNotEnough, inventory.SoldOut: outSoldOut, inventory.AllHeld: outAllHeld, inventory.OverLimit: outOverLimit,
+		inventory.Elsewhere: outTooHot,
 	}
 )
 
-// position is how many grants of this epoch are still to be written before seq.
-func (w *laneWorker) position(seq int64) int64 { return max(0, seq-w.decision.Persisted) }
+// position is how many grants of this epoch are still to be written before seq, in
+// all the item's shards as in this one.
+func (w *laneWorker) position(seq int64) int64 {
+	return max(0, seq-w.decision.Persisted) * int64(max(1, w.decision.Shards))
+}
 
 // cover reads the item's holders and ended numbers for the flag's filter. Attempts in the lane
 // wait for it as well; otherwise each of them would cost a useless call to
@@ -151,16 +153,21 @@ func (w *laneWorker) cover(ctx context.Context, item *catalogue.Item) {
 	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
 	err := l.flag.cover(ctx, &w.decision, func(ctx context.Context, epoch int64, limit int) ([]int64, error) {
-		ended, err := l.line.stock.Ended(ctx, item.Stock(), epoch, limit)
-		known := make([]int64, len(ended))
-		for i, no := range ended {
-			known[i] = numberKey(no)
+		var known []int64
+		for shard := range max(1, w.decision.Shards) {
+			ended, err := l.line.stock.Ended(ctx, item.Stock().Counter(shard), epoch, limit-len(known))
+			for _, no := range ended {
+				known = append(known, numberKey(no))
+			}
+			if err != nil || len(known) == limit {
+				return known, err
+			}
+			holders, err := l.line.stock.Users(ctx, item.Stock().Counter(shard), epoch, limit-len(known))
+			if known = append(known, holders...); err != nil || len(known) == limit {
+				return known, err
+			}
 		}
-		if err != nil || len(known) == limit {
-			return known, err
-		}
-		holders, err := l.line.stock.Users(ctx, item.Stock(), epoch, limit-len(known))
-		return append(known, holders...), err
+		return known, nil
 	}, time.Now())
 	if err != nil {
 		w.warn("reading holders for the sold-out flag failed", err)
@@ -185,7 +192,7 @@ func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 	ls := w.lane.line
 	b := &w.batch
 	w.addRepeats()
-	queue.Describe(b, item, w.decision.Epoch)
+	queue.Describe(b, item, w.lane.shard, w.decision.Epoch)
 	w.message = b.Encode(w.message[:0])
 
 	// The bus repeats the same message until then; a Load waits no longer

@@ -107,6 +107,7 @@ func (w *laneWorker) work() {
 	}
 	switch err := w.reserve(ctx, item); {
 	case err == nil:
+		w.borrow(ctx, item)
 		w.settle(ctx, item, decided)
 	case redisx.Refused(err):
 		w.warn("refusing attempts: redis decides nothing", err)
@@ -128,6 +129,10 @@ func (w *laneWorker) sift() {
 	for _, a := range w.waiting {
 		if a.left() {
 			a.answer(verdict{outcome: outLeft})
+			continue
+		}
+		if w.lane.shards.shardOf(a.user) != w.lane.shard {
+			w.lane.move(a)
 			continue
 		}
 		if o, refused := w.lane.flag.refuses(a.user, a.no); refused {
@@ -152,11 +157,19 @@ func (w *laneWorker) reserve(ctx context.Context, item *catalogue.Item) (err err
 	d, epoch := &w.decision, l.epoch.Load()
 	ctx, span := l.line.trace.Child(ctx, spanReserve)
 	defer func() { span.End(err) }()
-	if err := l.line.stock.Reserve(ctx, item.Stock(), epoch, w.attempts, d); err != nil {
+	stock := item.Stock().Counter(l.shard)
+	if err := l.line.stock.Reserve(ctx, stock, epoch, w.attempts, d); err != nil {
 		return err
 	}
 	if d.Gate == inventory.Fenced && d.Epoch != 0 && d.Epoch != epoch {
-		if err := l.line.stock.Reserve(ctx, item.Stock(), d.Epoch, w.attempts, d); err != nil {
+		if l.shards.see(d.Epoch, d.Shards) {
+			w.waiting = append(w.waiting[:0], w.asked...)
+			if w.sift(); len(w.asked) == 0 {
+				*d = inventory.Decision{Results: d.Results[:0]} // all of them wait in other lanes now
+				return nil
+			}
+		}
+		if err := l.line.stock.Reserve(ctx, stock, d.Epoch, w.attempts, d); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ type stock interface {
 	Reserve(ctx context.Context, item inventory.Item, epoch int64, attempts []inventory.Attempt, into *inventory.Decision) error
 	Users(ctx context.Context, item inventory.Item, epoch int64, limit int) ([]int64, error)
 	Ended(ctx context.Context, item inventory.Item, epoch int64, limit int) ([]ids.ID, error)
+	Borrow(ctx context.Context, item inventory.Item, shards int16, wanted int64) (inventory.Whole, error)
 	Hold(ctx context.Context, item inventory.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error)
 }
 
@@ -92,18 +93,24 @@ func (ls *lanes) drain() {
 	ls.workers.Wait()
 }
 
-// depths yields the number of waiting attempts of each lane.
+// depths yields the number of waiting attempts of each item.
 func (ls *lanes) depths(yield func(item int64, waiting int)) {
 	for item, l := range ls.all.items() {
-		yield(item, len(l.queue))
+		waiting := 0
+		for _, each := range *l.shards.lanes.Load() {
+			waiting += len(each.queue)
+		}
+		yield(item, waiting)
 	}
 }
 
-// granted notes the moment of a batch's grants.
-func (ls *lanes) granted(item *catalogue.Item, remaining int64) {
+// decided notes the moment of a batch's grants, and that of an item's last unit.
+func (ls *lanes) decided(item *catalogue.Item, d *inventory.Decision, granted bool) {
 	now := ls.clock.Now()
-	ls.metrics.board.Mark(item.ID, MomentGranted, now)
-	if remaining == 0 && !item.Unlimited {
+	if granted {
+		ls.metrics.board.Mark(item.ID, MomentGranted, now)
+	}
+	if d.Remaining == 0 && !item.Unlimited && (granted && d.Shards < 2 || d.Parts != nil) {
 		ls.metrics.board.Mark(item.ID, MomentEmptied, now)
 	}
 }
@@ -116,7 +123,8 @@ func (ls *lanes) onReturned(subject string, data []byte) {
 		ls.log.Warn("decoding broadcast failed", "subject", subject, "error", err)
 		return
 	}
-	if l := ls.all.find(e.ItemID); l != nil {
-		l.returned(e.Epoch, e.Rel)
+	if l := ls.all.find(e.ItemID); l != nil && e.Shard >= 0 && e.Shard < inventory.MostShards {
+		l.flag.seeShard(e.Shard, e.Epoch, e.Rel)
+		l.returned(e.Epoch, 0)
 	}
 }

@@ -92,6 +92,7 @@ func (r *Service) inLine(req *httpx.DirectRequest, t *token, item *catalogue.Ite
 	if l == nil {
 		return verdict{outcome: outDraining}
 	}
+	l = l.laneOf(t.user)
 	a := attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
 	a.left, a.user, a.no, a.quantity, a.within, a.admission = req.Left, t.user, t.no, t.quantity, t.payWithin, item.Admission
 	if r.deps.Trace.On() {

@@ -31,7 +31,10 @@ import (
 // bundle is a shop whose instances issue paths and take rushes.
 type bundle struct{ *seckilltest.Bundle }
 
-func setup(t testing.TB) *bundle { t.Helper(); return &bundle{seckilltest.New(t)} }
+func setup(t testing.TB, stock ...func(*inventory.Config)) *bundle {
+	t.Helper()
+	return &bundle{seckilltest.New(t, stock...)}
+}
 
 // instance is one process of the shop.
 type instance struct {

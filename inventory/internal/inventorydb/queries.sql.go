@@ -190,6 +190,28 @@ func (q *Queries) DueForSettling(ctx context.Context, arg DueForSettlingParams) 
 	return items, nil
 }
 
+const gatherBackup = `-- name: GatherBackup :exec
+WITH others AS (
+    SELECT shard, backup FROM inventory.stock s WHERE s.item_id = $1 AND s.shard <> $2 AND s.backup > 0 ORDER BY shard FOR UPDATE
+), given AS (
+    UPDATE inventory.stock s SET total = s.total - o.backup, backup = 0, version = s.version + 1, updated_at = clock_timestamp()
+    FROM others o WHERE s.item_id = $1 AND s.shard = o.shard
+)
+UPDATE inventory.stock s SET total = s.total + o.units, backup = s.backup + o.units, version = s.version + 1, updated_at = clock_timestamp()
+FROM (SELECT coalesce(sum(backup), 0)::int AS units FROM others) o WHERE s.item_id = $1 AND s.shard = $2
+`
+
+type GatherBackupParams struct {
+	ItemID int64
+	Shard  int16
+}
+
+// Brings the backup of an item's other shards to this one. Redis does not count it.
+func (q *Queries) GatherBackup(ctx context.Context, arg GatherBackupParams) error {
+	_, err := q.db.Exec(ctx, gatherBackup, arg.ItemID, arg.Shard)
+	return err
+}
+
 const loadedStock = `-- name: LoadedStock :many
 SELECT s.item_id, s.shard, s.activity_id, s.per_activity, s.total, s.available, s.backup, s.written_off, s.unlimited, s.user_limit, s.rebuy, s.opens_at, s.closes_at, s.paused, s.epoch, s.rev, s.version, s.updated_at, s.retaken FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
 WHERE s.epoch > coalesce(d.epoch, 0) ORDER BY s.item_id, s.shard
@@ -413,6 +435,67 @@ func (q *Queries) OtherItemsUnsettled(ctx context.Context, arg OtherItemsUnsettl
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const putRetaken = `-- name: PutRetaken :exec
+UPDATE inventory.retaken r SET shard = n.shard
+FROM (SELECT unnest($1::uuid[]) AS order_no, unnest($2::smallint[]) AS shard) n WHERE r.order_no = n.order_no
+`
+
+type PutRetakenParams struct {
+	OrderNos []ids.ID
+	Shards   []int16
+}
+
+// Moves orders that were taken up again to the shards of their users.
+func (q *Queries) PutRetaken(ctx context.Context, arg PutRetakenParams) error {
+	_, err := q.db.Exec(ctx, putRetaken, arg.OrderNos, arg.Shards)
+	return err
+}
+
+const putShards = `-- name: PutShards :exec
+INSERT INTO inventory.stock AS s (item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken,
+    unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version)
+SELECT o.item_id, n.shard, o.activity_id, o.per_activity, n.total, n.available, CASE n.shard WHEN 0 THEN $1::int ELSE 0 END,
+    CASE n.shard WHEN 0 THEN $2::int ELSE 0 END, n.retaken, o.unlimited, o.user_limit, o.rebuy, o.opens_at,
+    o.closes_at, o.paused, $3::bigint, $4::bigint, $5::bigint
+FROM inventory.stock o CROSS JOIN (SELECT unnest($6::smallint[]) AS shard, unnest($7::int[]) AS total,
+    unnest($8::int[]) AS available, unnest($9::int[]) AS retaken) n
+WHERE o.item_id = $10 AND o.shard = 0
+ON CONFLICT (item_id, shard) DO UPDATE SET total = excluded.total, available = excluded.available, backup = excluded.backup,
+    written_off = excluded.written_off, retaken = excluded.retaken, epoch = excluded.epoch, rev = excluded.rev,
+    version = excluded.version, updated_at = clock_timestamp()
+`
+
+type PutShardsParams struct {
+	Backup     int32
+	WrittenOff int32
+	Epoch      int64
+	Rev        int64
+	Version    int64
+	Shards     []int16
+	Totals     []int32
+	Availables []int32
+	Retakens   []int32
+	ItemID     int64
+}
+
+// Gives an item its shards, with the units that each has then. The backup and what is written off stay with the first,
+// see GatherBackup; what else a row says is the same in all of them.
+func (q *Queries) PutShards(ctx context.Context, arg PutShardsParams) error {
+	_, err := q.db.Exec(ctx, putShards,
+		arg.Backup,
+		arg.WrittenOff,
+		arg.Epoch,
+		arg.Rev,
+		arg.Version,
+		arg.Shards,
+		arg.Totals,
+		arg.Availables,
+		arg.Retakens,
+		arg.ItemID,
+	)
+	return err
 }
 
 const raiseEpoch = `-- name: RaiseEpoch :execrows

@@ -1100,6 +1100,36 @@ func (q *Queries) LiveUnits(ctx context.Context) ([]LiveUnitsRow, error) {
 	return items, nil
 }
 
+const liveUnitsByShard = `-- name: LiveUnitsByShard :many
+SELECT shard, sum(quantity)::bigint AS units FROM orders.orders
+WHERE item_id = $1 AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed') GROUP BY shard
+`
+
+type LiveUnitsByShardRow struct {
+	Shard int16
+	Units int64
+}
+
+func (q *Queries) LiveUnitsByShard(ctx context.Context, itemID int64) ([]LiveUnitsByShardRow, error) {
+	rows, err := q.db.Query(ctx, liveUnitsByShard, itemID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LiveUnitsByShardRow
+	for rows.Next() {
+		var i LiveUnitsByShardRow
+		if err := rows.Scan(&i.Shard, &i.Units); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockOrder = `-- name: LockOrder :one
 SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders WHERE order_no = $1 AND bucket = $2 FOR UPDATE
 `
@@ -1828,6 +1858,23 @@ func (q *Queries) ReadStatuses(ctx context.Context, arg ReadStatusesParams) ([]R
 		return nil, err
 	}
 	return items, nil
+}
+
+const rehomeOrders = `-- name: RehomeOrders :exec
+UPDATE orders.orders SET shard = bucket % $1::smallint
+WHERE item_id = $2 AND shard <> bucket % $1::smallint AND (status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
+  OR status IN ('closed', 'refunded'))
+`
+
+type RehomeOrdersParams struct {
+	Shards int16
+	ItemID int64
+}
+
+// Moves an item's orders to the shards of their users, when it has another number of them. Refused ones never had units.
+func (q *Queries) RehomeOrders(ctx context.Context, arg RehomeOrdersParams) error {
+	_, err := q.db.Exec(ctx, rehomeOrders, arg.Shards, arg.ItemID)
+	return err
 }
 
 const retake = `-- name: Retake :one

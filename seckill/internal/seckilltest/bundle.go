@@ -46,12 +46,12 @@ type Bundle struct {
 	ids    *atomic.Int64
 }
 
-// New opens a shop for one test and closes it with the test.
-func New(t testing.TB) *Bundle {
+// New opens a shop for one test, whose stock may be set up differently, and closes it with the test.
+func New(t testing.TB, stock ...func(*inventory.Config)) *Bundle {
 	t.Helper()
 	y := &Bundle{T: t, DB: pgtest.DB(t), Redis: pgtest.Redis(t), Bus: bustest.Open(t), Orders: newOrders(), last: new(lastQueue), ids: new(atomic.Int64)}
 	y.NewQueue(NewListing(t).Catalogue, prometheus.NewRegistry())
-	y.Stock = y.NewStock()
+	y.Stock = y.NewStock(stock...)
 	y.events = map[string]func(context.Context, bus.Msg) error{}
 	for _, s := range y.Stock.Subscriptions() {
 		y.events[s.Filter] = s.Handle
@@ -139,7 +139,7 @@ func (y *Bundle) Load(it *catalogue.Item) {
 func (y *Bundle) Close(no ids.ID) {
 	y.T.Helper()
 	row, _, _ := y.Orders.Get(y.T.Context(), no)
-	y.move(y.T.Context(), y.Stock.Return, row.ItemID, row.Quantity)
+	y.move(y.T.Context(), y.Stock.Return, inventory.Key{ItemID: row.ItemID, Shard: row.Shard}, row.Quantity)
 	y.end(no, orderevent.StatusClosed, orderevent.SubjectClosed)
 }
 

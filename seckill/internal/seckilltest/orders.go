@@ -38,7 +38,7 @@ func (o *Orders) create(b *seckillevent.Batch, g seckillevent.Grant) {
 	}
 	o.granted[g.No] = g
 	o.all[g.No] = orderevent.Order{
-		No: g.No, UserID: g.User, ItemID: b.ItemID, ActivityID: b.ActivityID, PerActivity: b.PerActivity, Epoch: b.Epoch, Quantity: g.Quantity,
+		No: g.No, UserID: g.User, ItemID: b.ItemID, ActivityID: b.ActivityID, Shard: b.Shard, PerActivity: b.PerActivity, Epoch: b.Epoch, Quantity: g.Quantity,
 		Status: orderevent.StatusPending, UpdatedAt: time.Now(),
 	}
 }
@@ -108,6 +108,23 @@ func (o *Orders) Live(_ context.Context, _ pgx.Tx, itemID int64, each func([]inv
 		}
 	}
 	return each(live)
+}
+
+// Rehome is what a Load asks that gives an item more shards.
+func (o *Orders) Rehome(_ context.Context, _ pgx.Tx, itemID int64, shards int16) (map[int16]int64, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	units := map[int16]int64{}
+	for no, row := range o.all {
+		if row.ItemID != itemID {
+			continue
+		}
+		row.Shard = inventory.HomeOf(no.Bucket(), int(shards))
+		if o.all[no] = row; row.Status == orderevent.StatusPending || row.Status == orderevent.StatusPaid {
+			units[row.Shard] += int64(row.Quantity)
+		}
+	}
+	return units, nil
 }
 
 // Ended are the numbers of an item that held units a moment ago.
@@ -199,7 +216,7 @@ func (y *Bundle) settle(ctx context.Context, m bus.Msg) {
 		}
 		nos = append(nos, g.No)
 	}
-	y.move(ctx, y.Stock.Deduct, b.ItemID, units)
+	y.move(ctx, y.Stock.Deduct, inventory.Key{ItemID: b.ItemID, Shard: b.Shard}, units)
 	for _, g := range b.Grants {
 		y.Orders.create(&b, g)
 	}
@@ -212,14 +229,14 @@ func (y *Bundle) settle(ctx context.Context, m bus.Msg) {
 	}
 }
 
-func (y *Bundle) move(ctx context.Context, how func(context.Context, pgx.Tx, []inventory.Movement) error, item int64, units int32) {
+func (y *Bundle) move(ctx context.Context, how func(context.Context, pgx.Tx, []inventory.Movement) error, of inventory.Key, units int32) {
 	if units == 0 {
 		return
 	}
 	err := pg.InTx(ctx, y.DB, func(tx pgx.Tx) error {
-		return how(ctx, tx, []inventory.Movement{{Key: inventory.Key{ItemID: item}, Quantity: units}})
+		return how(ctx, tx, []inventory.Movement{{Key: of, Quantity: units}})
 	})
 	if err != nil {
-		y.T.Errorf("move %d units of item %d: %v", units, item, err)
+		y.T.Errorf("move %d units of %+v: %v", units, of, err)
 	}
 }

@@ -57,6 +57,7 @@ type rushers struct {
 	client *http.Client
 	url    string
 	stock  int
+	shards int // of the item; its crowd is at half of them, so that these borrow what the others have
 
 	sale     loadgen.Planned
 	shoppers []*rusher
@@ -112,7 +113,9 @@ func (c *rushers) publish(stocks ...int) (sales []loadgen.Planned) {
 
 // newcomer returns the next user, with a role and a quantity chosen by the seed.
 func (c *rushers) newcomer() *rusher {
-	c.nextUser++
+	for c.nextUser++; c.shards > 0 && int(ids.Bucket(c.nextUser))%c.shards >= c.shards/2; {
+		c.nextUser++
+	}
 	s := &rusher{user: c.nextUser, quantity: 1 + c.rng.IntN(2), role: role(c.rng.IntN(3))}
 	s.token = c.mint(s.user, auth.Shopper)
 	c.shoppers = append(c.shoppers, s)

@@ -37,6 +37,8 @@ var mostHits = map[string]int{
 	"before-ack":      6,
 	"orders-closed":   4,
 	"after-payment":   6,
+	"borrow-lent":     2,
+	"borrow-moved":    2,
 	"load-fenced":     2,
 	"load-counted":    2,
 	"load-written":    2,
@@ -50,6 +52,7 @@ type scenario struct {
 	stages []string
 	shop   func(*testing.T) *mortal
 	seed   uint64
+	shards int // of the item; 0 is one
 }
 
 // shortForm reaches every point once. All but the first of a scenario hit a process
@@ -60,9 +63,9 @@ func shortForm() []scenario {
 	return []scenario{
 		{name: "run", shop: runShop, stages: []string{"after-lua", "load-fenced", "before-ack"}},
 		{name: "run", shop: runShop, stages: []string{"after-publish", "load-counted", "after-commit", redisDies}},
-		{name: "run", shop: runShop, stages: []string{"before-202", "load-written", "relay-published"}},
+		{name: "run", shop: runShop, shards: 4, stages: []string{"before-202", "load-written", "relay-published", "borrow-lent"}},
 		{name: "serve", shop: serveShop, stages: []string{"after-payment", "orders-closed"}},
-		{name: "serve", shop: serveShop, stages: []string{"after-publish", "after-lua"}},
+		{name: "serve", shop: serveShop, shards: 4, stages: []string{"after-publish", "after-lua", "borrow-moved"}},
 	}
 }
 
@@ -75,7 +78,10 @@ func longForm(rounds int, rng *rand.Rand) []scenario {
 		ends = append(ends, failpoint.Names()...)
 		rng.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
 		for pair := range slices.Chunk(ends, 2) {
-			s := scenario{name: "run", stages: pair, shop: runShop}
+			s := scenario{name: "run", stages: pair, shop: runShop, shards: rng.IntN(2) * 4}
+			if slices.ContainsFunc(pair, func(end string) bool { return strings.HasPrefix(end, "borrow-") }) {
+				s.shards = 4
+			}
 			if rng.IntN(5) == 0 && !slices.ContainsFunc(pair, needsRun) {
 				s.name, s.shop = "serve", serveShop
 			}
@@ -139,6 +145,10 @@ func (s scenario) play(t *testing.T) {
 	rng := rand.New(rand.NewPCG(s.seed, 1))
 	victim := s.shop(t)
 	c := newRushers(t, rng, "http://"+victim.addr)
+	if s.shards > 0 {
+		victim.args = append(victim.args, fmt.Sprint("--stock-shards=", s.shards))
+		c.stock, c.shards = 105*s.shards, s.shards
+	}
 	for _, end := range s.stages {
 		s.stage(t, victim, c, end)
 	}

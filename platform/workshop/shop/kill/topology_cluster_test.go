@@ -15,17 +15,16 @@ import (
 // deadline of 1 s that the test sets.
 const awayForCluster = 5500 * time.Millisecond
 
-// TestSaleSurvivesLossOfARedisClusterNode has an item on each of two nodes and
-// kills one of them in the middle of the sale.
+// TestSaleSurvivesLossOfARedisClusterNode has an item with shards on every node
+// and a small one on one node, and kills another in the middle of the sale.
 func TestSaleSurvivesLossOfARedisClusterNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Shards(t, 3)
-	s := openShop(t, cluster.URL, bustest.StartServer(t).URL, "--publish-deadline=1s")
-	const stock = 100
-	sales := s.publish(2, stock)
-	for i, sale := range sales {
-		s.send(sale, stock, i)
-	}
+	s := openShop(t, cluster.URL, bustest.StartServer(t).URL, "--publish-deadline=1s", "--stock-shards=4")
+	const stock = 100 // of the small one, and for each shard
+	sales := s.publish(4*stock, stock)
+	s.send(sales[0], 4*stock, 0)
+	s.send(sales[1], stock, 1)
 	owner := func(sale loadgen.Planned) *redistest.Server { return cluster.Owner(t, "{g:i"+sale.ItemID+":0}") }
 	victim := owner(sales[0])
 	if owner(sales[1]) == victim {

@@ -25,7 +25,7 @@ func TestSaleSurvivesLossOfANATSServer(t *testing.T) {
 		require.Equal(t, "replicas of "+stream, copies, 3)
 	}
 	const stock = 190
-	sale := s.publish(1, stock)[0]
+	sale := s.publish(stock)[0]
 	s.send(sale, stock, 0)
 	s.send(sale, stock, 1)
 	s.sells(sale)

@@ -22,7 +22,7 @@ func TestSaleSurvivesASentinelFailover(t *testing.T) {
 	group := redistest.Sentinels(t)
 	s := openShop(t, group.URL, bustest.StartServer(t).URL, "--publish-deadline=1s")
 	const stock = 240
-	sale := s.publish(1, stock)[0]
+	sale := s.publish(stock)[0]
 	s.send(sale, stock, 0)
 	s.send(sale, stock, 1)
 	s.sells(sale)

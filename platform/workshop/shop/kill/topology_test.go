@@ -49,11 +49,11 @@ func (s *twoServers) rushers(instance int) *rushers {
 	return c
 }
 
-// publish opens a sale of some items immediately, each with that many units and
-// a limit of two per user.
-func (s *twoServers) publish(items, stock int) (sales []loadgen.Planned) {
+// publish opens a sale immediately, of an item for each number of units, with a
+// limit of two per user.
+func (s *twoServers) publish(stocks ...int) (sales []loadgen.Planned) {
 	s.t.Helper()
-	if sales = s.rushers(0).publish(slices.Repeat([]int{stock}, items)...); sales == nil {
+	if sales = s.rushers(0).publish(stocks...); sales == nil {
 		s.t.Fatal("no sale")
 	}
 	return sales
