@@ -35,7 +35,7 @@ import (
 )
 
 // RedisKeys are the prefixes of the module's keys.
-var RedisKeys = slices.Concat(browse.RedisKeys, reservation.RedisKeys)
+var RedisKeys = slices.Concat(browse.RedisKeys, reservation.RedisKeys, rush.RedisKeys)
 
 // Config is the plan's configuration with that of the rush and of browsing.
 type Config struct {
@@ -127,7 +127,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.Funnel = funnel.New(funnel.Deps{DB: deps.DB, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Zone: cfg.Zone()})
 	var err error
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
-		Catalogue: items, Places: deps.Places, Grants: deps.Grants, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock,
+		Catalogue: items, Places: deps.Places, Grants: deps.Grants, Bus: deps.Bus, Redis: deps.Redis, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock,
 		Log: deps.Log, Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace,
 		Admit: deps.Admit, Refuses: deps.Refuses, Paused: deps.Paused, Tally: deps.Tally,
 	})

@@ -129,7 +129,8 @@ type Item struct {
 	PerActivity               bool  // one item of the activity per user
 	OpensAt, ClosesAt         time.Time
 	PayWindow                 time.Duration
-	Admission                 *int32 // attempts a second that each instance admits to the line; nil is all
+	Admission                 *int32 // attempts a second that all instances together let into their lanes; nil is all
+	Paused                    bool   // refused by Redis, at the latest; by itself or with its activity
 	OnSale                    bool   // published, and neither ended nor terminated
 	PreheatAt                 time.Time
 

@@ -85,7 +85,7 @@ func (p *Published) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSessi
 	return &catalogue.Item{
 		ID: i.ID, SessionID: s.ID, ActivityID: a.ID, Title: i.Title, SalePrice: i.SalePrice, Currency: i.Currency,
 		Total: UnitsOnSale(i), Unlimited: i.Unlimited, UserLimit: userLimit(a, i), PerActivity: a.OneItemPerUser,
-		OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, PayWindow: PayWindow(a, s), PreheatAt: p.preheatAt(s.OpensAt), Admission: i.Admission,
+		OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, PayWindow: PayWindow(a, s), PreheatAt: p.preheatAt(s.OpensAt), Admission: i.Admission, Paused: Paused(a, i),
 		OnSale:     a.Status == StatusScheduled || a.Status == StatusRunning,
 		HumanCheck: humancheck.Kind(a.HumanCheck), HumanCheckRate: a.HumanCheckRate,
 		OnePerUser: a.Exclusive, ReserveFrom: moment(s.ReservationOpensAt), ReserveUntil: moment(s.ReservationClosesAt),

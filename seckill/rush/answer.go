@@ -35,7 +35,7 @@ const (
 	outPathExpired
 	outTooLarge
 	outTooHot
-	outAdmissionRate // too-hot as well, by the rate that an operator set
+	outWaitTurn // by the admission rate that an operator set
 	outRateLimited
 	outCoolingDown
 	outFenced
@@ -46,8 +46,7 @@ const (
 	outcomes // number of outcomes
 )
 
-// String is the code, as in answers, metrics and the funnel. Only metrics and
-// the funnel distinguish refusals by the operator's own rate.
+// String is the code, as in answers, metrics and the funnel.
 func (o outcome) String() string {
 	switch o {
 	case outNone:
@@ -58,8 +57,6 @@ func (o outcome) String() string {
 		return "repeated"
 	case outLeft:
 		return "left"
-	case outAdmissionRate:
-		return "admission-rate"
 	default:
 		return refusals[o].Code
 	}
@@ -70,12 +67,6 @@ func (o outcome) String() string {
 // 100,000 shoppers who wait for them are then 20,000 requests a second, which
 // the sold-out flag answers from memory.
 const unitsBack = 5 * time.Second
-
-// errTooHot refuses an attempt that was not taken, for one of two limits.
-var errTooHot = fault.New(fault.TooMany, "too-hot",
-	fault.T("Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"),
-	fault.T("This attempt was not taken; the same path may be sent again.", "本次未受理，可用原链接重试。"),
-	fault.T("Send the same path again in a moment.", "请稍后用原链接重试。")).After(time.Second)
 
 // refusals are the answers other than 202. None is wrong for a shopper who may
 // hold a unit: each that such a shopper can get says where to query the order.
@@ -115,8 +106,17 @@ var refusals = [outcomes]*fault.Error{
 		fault.T("Request a new path.", "请重新获取抢购链接。")),
 	outTooLarge: fault.Plain(fault.TooLarge,
 		fault.T("A rush has no body; the path contains everything.", "抢购请求没有请求体，链接已包含全部内容。")),
-	outTooHot:        errTooHot,
-	outAdmissionRate: errTooHot,
+	outTooHot: fault.New(fault.TooMany, "too-hot",
+		fault.T("Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"),
+		fault.T("This attempt was not taken; the same path may be sent again.", "本次未受理，可用原链接重试。"),
+		fault.T("Send the same path again in a moment.", "请稍后用原链接重试。")).After(time.Second),
+	outWaitTurn: fault.New(fault.TooMany, "wait-your-turn",
+		fault.T("You are in line and your place is kept", "您正在排队，位置已为您保留"),
+		fault.T("Your place is in position, the seconds until your turn in estimated_seconds; without that, the shop lets no one in "+
+			"right now. Send the same path again after Retry-After.",
+			"position 为您的排队位置，estimated_seconds 为预计等待秒数；没有该项时表示商家暂停放行。请按 Retry-After 用原链接重试。"),
+		fault.T("Send the same path again after the seconds in Retry-After; a new path keeps the place too.",
+			"请按 Retry-After 给出的秒数用原链接重试；换新链接也会保留位置。")).After(soonAgain),
 	outRateLimited: ratelimit.ErrLimited.Saying(
 		fault.T("You are sending rushes too fast; the same path may be sent again.", "您的抢购请求过快，可用原链接重试。")).After(time.Second),
 	outCoolingDown: fault.New(fault.TooMany, "cooling-down",
@@ -204,6 +204,32 @@ func writeAlreadyBought(into *httpx.DirectAnswer, lang httpx.Language, other ids
 	into.Body = append(into.Body, `"order_no":"`...)
 	into.Body, _ = other.AppendText(into.Body) // never fails
 	into.Body = append(into.Body, `",`...)
+	into.Body = append(into.Body, r.body[lang][1:]...)
+}
+
+// soonAgain is when a shopper in line asks again, while the turn is further away.
+const soonAgain = 5 * time.Second
+
+// seldomAgain is well below the time after which turns are forgotten, and what a shopper
+// can lose when the rate is raised or removed.
+const seldomAgain = 30 * time.Second
+
+// writeTurn refuses with the shopper's place in line. wait is the time until their turn,
+// 0 if that is unknown. They come back a second before it, to wait for the rest in
+// their request, and before that to see their place: the nearer it is the more often,
+// so that all of them together ask a few times as often as turns come.
+func writeTurn(into *httpx.DirectAnswer, lang httpx.Language, position int64, wait time.Duration) {
+	r := &ready[outWaitTurn]
+	into.Status, into.RetryAfter = r.status, r.retry
+	beginProblem(into)
+	into.Body = append(into.Body, `"position":`...)
+	into.Body = strconv.AppendInt(into.Body, position, 10)
+	if wait > 0 {
+		into.RetryAfter = max(1, int(max(min(wait-time.Second, soonAgain), min(wait/4, seldomAgain))/time.Second))
+		into.Body = append(into.Body, `,"estimated_seconds":`...)
+		into.Body = strconv.AppendInt(into.Body, int64(wholeSeconds(wait)), 10)
+	}
+	into.Body = append(into.Body, ',')
 	into.Body = append(into.Body, r.body[lang][1:]...)
 }
 

@@ -28,6 +28,7 @@ type attempt struct {
 	// admission is the item's rate, see catalogue.Item.
 	admission *int32
 	no        ids.ID
+	turn      int64 // in the line of an item with a rate; 0 for none, see pacer
 	verdict   verdict
 	done      chan struct{} // capacity 1, so that the lane never waits for a handler
 }
@@ -35,12 +36,12 @@ type attempt struct {
 // verdict is the lane's answer to an attempt.
 type verdict struct {
 	outcome  outcome
-	position int64         // outQueued, outRepeated
+	position int64         // outQueued, outRepeated; in the line before the lane: outWaitTurn
 	settled  bool          // outRepeated: the number is no longer in line; query the order
 	finished bool          // outRepeated: the number was granted and its units were released again
 	other    ids.ID        // outAlreadyBought
 	status   string        // outRepeated: the order's status, if it is already known
-	wait     time.Duration // Retry-After where it differs from the refusal's own
+	wait     time.Duration // Retry-After where it differs from the refusal's own; outWaitTurn: until the turn, 0 if that is unknown
 }
 
 var attempts = sync.Pool{New: func() any { return &attempt{done: make(chan struct{}, 1)} }}
@@ -79,10 +80,10 @@ type lane struct {
 	queue chan *attempt
 	ended bool
 
-	epoch    atomic.Int64 // the Load that the last decision was made under
-	places   atomic.Int64 // how many may wait; below 0 for no bound but the queue's
-	hotUntil atomic.Int64 // Unix nanoseconds; the writer lags until then
-	pace     atomic.Pointer[pace]
+	epoch    atomic.Int64   // the Load that the last decision was made under
+	places   atomic.Int64   // how many may wait; below 0 for no bound but the queue's
+	hotUntil atomic.Int64   // Unix nanoseconds; the writer lags until then
+	pace     pacer          // before the queue, of an item with a rate
 	quiet    rate.Sometimes // rate limit, so that a fault in every batch does not fill the log
 }
 
@@ -105,6 +106,7 @@ func newLaneOf(item int64, shard int16, line *lanes, flag *soldOut, all *shards)
 		queue: make(chan *attempt, line.cfg.LaneCapacity), quiet: rate.Sometimes{Interval: time.Second},
 	}
 	l.places.Store(-1)
+	l.pace = pacer{lane: l, turns: newTurns(item, line.redis), wake: make(chan struct{}, 1)}
 	return l
 }
 
@@ -132,8 +134,8 @@ func (l *lane) enter(a *attempt, now time.Time) (outcome, bool) {
 		if left := l.hotUntil.Load() - now.UnixNano(); left > 0 && left <= int64(l.line.cfg.HotFor) { // more: the clock was set back
 			return outTooHot, false
 		}
-		if !l.admits(a.admission, now) {
-			return outAdmissionRate, false
+		if a.admission != nil {
+			return l.pace.enter(a)
 		}
 	}
 	return l.push(a)
@@ -164,6 +166,7 @@ func (l *lane) close() {
 	if !l.ended {
 		l.ended = true
 		close(l.queue)
+		l.pace.end()
 	}
 }
 
@@ -193,31 +196,6 @@ func (l *lane) returned(epoch, rel int64) {
 	for _, each := range *l.shards.lanes.Load() { // one of them may borrow the units
 		each.places.Store(-1)
 	}
-}
-
-// pace limits how many attempts a second enter a lane.
-type pace struct {
-	*rate.Limiter
-	perSecond int32
-}
-
-// admits counts an attempt against the item's admission rate. The burst is a tenth of a
-// second's worth, so that a new rate takes effect within that time; a rate of 0 has none.
-func (l *lane) admits(perSecond *int32, now time.Time) bool {
-	if perSecond == nil {
-		return true
-	}
-	p := l.pace.Load()
-	if p == nil || p.perSecond != *perSecond {
-		burst := min(*perSecond, max(1, *perSecond/10))
-		changed := &pace{rate.NewLimiter(rate.Limit(*perSecond), int(burst)), *perSecond}
-		if l.pace.CompareAndSwap(p, changed) {
-			p = changed
-		} else {
-			p = l.pace.Load()
-		}
-	}
-	return p.AllowN(now, 1)
 }
 
 // Span names of a traced rush. The spans of a batch's message and everything

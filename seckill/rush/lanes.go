@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coocood/freecache"
+	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
 	"stampede/inventory/inventoryevent"
@@ -45,6 +46,7 @@ type lanes struct {
 	catalogue *catalogue.Catalogue
 	stock     stock
 	grants    grants
+	redis     redis.UniversalClient // for turns
 	flags     *freecache.Cache
 	numbers   *numbers
 	metrics   *metrics
@@ -93,14 +95,16 @@ func (ls *lanes) drain() {
 	ls.workers.Wait()
 }
 
-// depths yields the number of waiting attempts of each item.
-func (ls *lanes) depths(yield func(item int64, waiting int)) {
+// depths yields what is waiting of each item, in its lanes and before them.
+func (ls *lanes) depths(yield func(item int64, d depth)) {
 	for item, l := range ls.all.items() {
-		waiting := 0
+		var d depth
 		for _, each := range *l.shards.lanes.Load() {
-			waiting += len(each.queue)
+			d.waiting += len(each.queue)
+			d.line = max(d.line, each.pace.ahead.Load()) // the same line for all of them
+			d.passed += each.pace.passed.Load()
 		}
-		yield(item, waiting)
+		yield(item, d)
 	}
 }
 

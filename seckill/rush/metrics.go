@@ -39,7 +39,7 @@ const (
 // counted under their own codes.
 const pathIssued = "issued"
 
-func newMetrics(reg prometheus.Registerer, board *tally.Board, depths func(yield func(item int64, waiting int))) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, board *tally.Board, depths func(yield func(item int64, d depth))) (*metrics, error) {
 	m := &metrics{
 		board: board,
 		paths: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -89,23 +89,35 @@ func (m *metrics) countPublished(item int64, fresh, repeated int, err error) {
 	m.board.Count(item, StageGrants, grantStored, int64(fresh))
 }
 
+// depth is what waits for an item.
+type depth struct {
+	waiting      int   // in the lane
+	line, passed int64 // see pacer
+}
+
 // collector passes the tallies and the lanes' depths to Prometheus.
 type collector struct {
 	metrics *metrics
-	depths  func(yield func(item int64, waiting int))
+	depths  func(yield func(item int64, d depth))
 }
 
 var (
 	answersDesc = prometheus.NewDesc("stampede_seckill_rush_answers_total",
-		"Answers to rushes by code; left counts clients that disconnected while waiting, admission-rate those answered too-hot because of the operator's rate.", []string{"code"}, nil)
+		"Answers to rushes by code; left counts clients that disconnected while waiting, wait-your-turn is also each time that a shopper in line asked.", []string{"code"}, nil)
 	waitingDesc = prometheus.NewDesc("stampede_seckill_lane_waiting",
 		"Attempts waiting in an item's lane on this instance.", []string{"item"}, nil)
+	lineDesc = prometheus.NewDesc("stampede_seckill_admission_line",
+		"Shoppers in line by an item's admission rate, on all instances, as this one last counted; an item without a line has none.", []string{"item"}, nil)
+	passedDesc = prometheus.NewDesc("stampede_seckill_admission_passed_total",
+		"Attempts that this instance let out of the line by an item's admission rate.", []string{"item"}, nil)
 )
 
 // Describe sends the descriptions of the metrics.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- answersDesc
 	out <- waitingDesc
+	out <- lineDesc
+	out <- passedDesc
 }
 
 // Collect sends the present values.
@@ -120,9 +132,13 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(answersDesc, prometheus.CounterValue, float64(n), o.String())
 	}
 	m.trimmed.RUnlock()
-	c.depths(func(item int64, waiting int) {
-		out <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue,
-			float64(waiting), strconv.FormatInt(item, 10))
+	c.depths(func(id int64, d depth) {
+		item := strconv.FormatInt(id, 10)
+		out <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(d.waiting), item)
+		if d.line+d.passed > 0 {
+			out <- prometheus.MustNewConstMetric(lineDesc, prometheus.GaugeValue, float64(d.line), item)
+			out <- prometheus.MustNewConstMetric(passedDesc, prometheus.CounterValue, float64(d.passed), item)
+		}
 	})
 }
 

@@ -80,7 +80,7 @@ func TestBoardHasTheAnswersOfEveryInstance(t *testing.T) {
 // An item's counters are dropped with their item; /metrics keeps their sum.
 func TestTrimKeepsTheSum(t *testing.T) {
 	t.Parallel()
-	m, err := newMetrics(prometheus.NewRegistry(), nil, func(func(int64, int)) {})
+	m, err := newMetrics(prometheus.NewRegistry(), nil, func(func(int64, depth)) {})
 	require.NoError(t, err)
 	for item := range int64(maxTallies + 1) {
 		m.count(item+1, item, true, outSoldOut)

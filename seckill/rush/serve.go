@@ -94,7 +94,7 @@ func (r *Service) inLine(req *httpx.DirectRequest, t *token, item *catalogue.Ite
 	}
 	l = l.laneOf(t.user)
 	a := attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
-	a.left, a.user, a.no, a.quantity, a.within, a.admission = req.Left, t.user, t.no, t.quantity, t.payWithin, item.Admission
+	a.left, a.user, a.no, a.quantity, a.within, a.admission, a.turn = req.Left, t.user, t.no, t.quantity, t.payWithin, item.Admission, 0
 	if r.deps.Trace.On() {
 		a.span = r.follow(t)
 	}
@@ -103,6 +103,9 @@ func (r *Service) inLine(req *httpx.DirectRequest, t *token, item *catalogue.Ite
 	if o, in := l.enter(a, entered); in {
 		<-a.done
 		v = a.verdict
+		if a.turn > 0 {
+			l.pace.decided(t.user, v.outcome)
+		}
 		r.metrics.countWait(t.item, t.user, time.Since(entered))
 		endAttempt(a, v)
 	} else {
@@ -122,6 +125,8 @@ func (r *Service) write(ctx context.Context, into *httpx.DirectAnswer, lang http
 		r.writeRepeated(ctx, into, lang, no, v)
 	case outAlreadyBought:
 		writeAlreadyBought(into, lang, v.other)
+	case outWaitTurn:
+		writeTurn(into, lang, v.position, v.wait)
 	case outLeft:
 		// Normally the client is gone and does not read this. If the server's side
 		// ended the request, nothing has been granted.

@@ -12,6 +12,7 @@ import (
 	"github.com/coocood/freecache"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/time/rate"
 
 	"stampede/inventory"
@@ -46,6 +47,7 @@ type Deps struct {
 	Places    *Places // of the same catalogue
 	Grants    *queue.Queue
 	Bus       *bus.Bus
+	Redis     redis.UniversalClient // for the turns of items with an admission rate
 	Stock     *inventory.Service
 	Orders    Orders
 	Clock     clock.Clock // the Redis server's time, by estimate
@@ -84,7 +86,7 @@ type Service struct {
 
 // New returns a rush over the catalogue's items. It reads nothing yet.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if deps.Catalogue == nil || deps.Places == nil || deps.Grants == nil || deps.Bus == nil || deps.Stock == nil ||
+	if deps.Catalogue == nil || deps.Places == nil || deps.Grants == nil || deps.Bus == nil || deps.Redis == nil || deps.Stock == nil ||
 		deps.Orders == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("seckill: a dependency of the rush is missing")
 	}
@@ -94,7 +96,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	ls := &lanes{
 		cfg: cfg, catalogue: deps.Catalogue, stock: deps.Stock, grants: deps.Grants,
-		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: deps.Places.numbers,
+		redis: deps.Redis, flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: deps.Places.numbers,
 		clock: deps.Clock, log: deps.Log, trace: deps.Trace,
 	}
 	if ls.metrics, err = newMetrics(deps.Metrics, deps.Tally, ls.depths); err != nil {
@@ -151,6 +153,12 @@ func (r *Service) Routes(rt *httpx.Router) {
 		Type: huma.TypeString, Description: "The number that holds the units, in an already-bought problem",
 		Examples: []any{"0199a1b2c3d47e8f90a1b2c3d4e5f607"},
 	})
+	rt.API.Member("position", huma.Schema{
+		Type: huma.TypeInteger, Description: "The place in line, in a wait-your-turn problem: 1 is the next. It never rises", Examples: []any{120},
+	})
+	rt.API.Member("estimated_seconds", huma.Schema{
+		Type: huma.TypeInteger, Description: "When that place's turn comes at the present rate; absent while the shop lets no one in", Examples: []any{6},
+	})
 	r.registerIssue(rt.API)
 	document(rt.API.Huma)
 }
@@ -175,7 +183,8 @@ func document(api huma.API) {
 		Summary: "Rush",
 		Description: "One path is one attempt. Send it from usable_from on, without a body; it needs no token, the path is the credential. " +
 			"Sending it again gives the same answer, even if the first answer was lost: a 202, or 409 already-bought with the number in order_no. " +
-			"After 503 unknown query GET /api/v1/orders/{order_no}; after every other refusal with Retry-After the same path may be sent again.",
+			"After 503 unknown query GET /api/v1/orders/{order_no}; after every other refusal with Retry-After the same path may be sent again. " +
+			"After 429 wait-your-turn that is what keeps the place: `position` and `estimated_seconds` say how far it is, and the place is the user's, so that a new path keeps it too.",
 		Parameters: []*huma.Param{{
 			Name: "path", In: "path", Required: true, Description: "path of POST /api/v1/items/{id}/rush-path",
 			Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(pathTextBytes), MaxLength: new(pathTextBytes)},

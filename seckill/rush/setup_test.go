@@ -63,7 +63,7 @@ func (y *bundle) signing(key []byte, items []*catalogue.Item, change ...func(*Co
 	i := &instance{bundle: y, listing: seckilltest.NewListing(y.T, items...), clock: new(seckilltest.Clock), metrics: prometheus.NewRegistry()}
 	i.queue = y.NewQueue(i.listing.Catalogue, i.metrics)
 	deps := Deps{
-		Catalogue: i.listing.Catalogue, Bus: y.Bus, Grants: i.queue, Stock: y.NewStock(), Orders: y.Orders, Clock: i.clock, Log: slog.New(slog.DiscardHandler),
+		Catalogue: i.listing.Catalogue, Bus: y.Bus, Redis: y.Redis, Grants: i.queue, Stock: y.NewStock(), Orders: y.Orders, Clock: i.clock, Log: slog.New(slog.DiscardHandler),
 		Metrics: i.metrics, SigningKey: key, ShortestPay: 10 * time.Second,
 	}
 	deps.Places = NewPlaces(cfg, deps.Catalogue, deps.Stock, deps.Grants, deps.Clock)
@@ -102,6 +102,7 @@ type answer struct {
 	OrderNo    string `json:"order_no"`
 	State      string `json:"status"`
 	Position   int64  `json:"position"`
+	Seconds    int64  `json:"estimated_seconds"`
 	PollAfter  int64  `json:"poll_after_ms"`
 	RequestID  string `json:"request_id"`
 	RetryAfter string
