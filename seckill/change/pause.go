@@ -55,9 +55,9 @@ func pauseItem(ctx context.Context, c *change, id int64, verb string, pause bool
 	return out, c.record(ctx, "item."+verb, inventory.ItemSubject(id), edited(plan.ViewItem(&old), out))
 }
 
-// admissionRate is how fast an item's line may be entered.
+// admissionRate is how fast attempts leave an item's line to be decided.
 type admissionRate struct {
-	PerSecond *int32 `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
+	PerSecond *int32 `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that are let in evenly, on all instances together; 0 lets none in, null all at once"`
 }
 
 type admissionInput struct {
@@ -69,13 +69,14 @@ type admissionInput struct {
 // rate.
 func (s *Service) admissionRoutes(api httpx.API) {
 	const path = operator.Base + "/items/{id}/admission"
-	get := operator.Read(path, "get-admission-rate", "How fast an item's line may be entered on each instance")
+	get := operator.Read(path, "get-admission-rate", "How fast shoppers in line for an item are let in")
 	read(api, get, func(ctx context.Context, id int64) (admissionRate, error) {
 		item, err := readItem(ctx, s.deps.DB, id)
 		return admissionRate{PerSecond: item.Admission}, err
 	})
-	op := operator.Write(http.MethodPut, path, "set-admission-rate", "item.admission", "Limit how fast an item's line may be entered", http.StatusOK, moveRefusals...)
-	op.Description = "Takes effect on every instance within a moment, and holds whatever becomes of Redis. Attempts above the rate are answered 429 too-hot, except those of users who may already hold a unit. A pause says instead that the shop has paused the item."
+	op := operator.Write(http.MethodPut, path, "set-admission-rate", "item.admission", "Set how fast shoppers in line for an item are let in", http.StatusOK, moveRefusals...)
+	op.Description = "Takes effect on every instance within a moment, also for shoppers who wait. Shoppers above the rate get places in one line for all instances: who has more than three seconds to wait is answered 429 wait-your-turn with the place and the time. " +
+		"Who stands too far behind to get a unit, or two minutes behind, is answered 429 too-hot; users who may already hold a unit do not wait. A pause says instead that the shop has paused the item."
 	httpx.Register(api, op, func(ctx context.Context, in *admissionInput) (*operator.Body[admissionRate], error) {
 		return inChange(ctx, s, in.ID, func(ctx context.Context, c *change, id int64) (admissionRate, error) {
 			return setAdmission(ctx, c, id, in.Body)

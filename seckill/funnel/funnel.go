@@ -21,7 +21,7 @@ import (
 type Counts struct {
 	At        wire.Time        `json:"at"`
 	Attempts  int64            `json:"attempts" doc:"Rushes answered, on all instances, up to a second ago"`
-	Answers   map[string]int64 `json:"answers" doc:"Answers to rushes by code; left: gave up while waiting; admission-rate: answered too-hot because of the rate that an operator set"`
+	Answers   map[string]int64 `json:"answers" doc:"Answers to rushes by code; left: gave up while waiting; wait-your-turn: asked while in line by the rate that an operator set, each time"`
 	Paths     map[string]int64 `json:"paths" doc:"Answers to requests for a path: issued, or the refusal's code"`
 	Grants    map[string]int64 `json:"grants" doc:"Grants published to the order writer: stored; unknown are settled by the sweeper"`
 	Orders    map[string]int64 `json:"orders" doc:"Orders that were created and how they changed: refused-…, paid, retaken (paid late, with backup stock), closed-timeout, closed-canceled, completed, refunded, …"`

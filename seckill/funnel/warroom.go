@@ -315,7 +315,7 @@ type warRoomItem struct {
 	Title     string       `json:"title"`
 	Spec      string       `json:"spec"`
 	Paused    bool         `json:"paused" doc:"The item by itself is paused"`
-	Admission *int32       `json:"admission" nullable:"true" doc:"Attempts a second that each instance admits to the line; null is all"`
+	Admission *int32       `json:"admission" nullable:"true" doc:"Attempts a second that are let in evenly, on all instances together; null is all"`
 	Attempts  int64        `json:"attempts"`
 	Loaded    bool         `json:"loaded" doc:"Redis decides on the item"`
 	Queued    int64        `json:"queued" doc:"Grants whose order is not written yet"`

@@ -69,7 +69,7 @@ type ItemView struct {
 	Backup          int32             `json:"backup" doc:"Units held back beside the stock so far, for payments that arrive after their order was closed; the funnel says how many are left"`
 	Unlimited       bool              `json:"unlimited" doc:"Nothing is counted down"`
 	Paused          bool              `json:"paused" doc:"No rush for this item is taken until it is resumed; a pause of its activity counts besides"`
-	Admission       *int32            `json:"admission" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
+	Admission       *int32            `json:"admission" doc:"Attempts a second that are let in evenly, on all instances together; 0 lets none in, null all at once"`
 	LimitPerUser    int32             `json:"limit_per_user" doc:"0 is the activity's limit"`
 	Reservations    *int64            `json:"reservations,omitempty" doc:"How many shoppers hold one; given when items are read or listed"`
 	Changed         *int32            `json:"changed,omitempty" doc:"Given when the stock is changed: by how many units, below 0 for units taken off"`

@@ -189,7 +189,7 @@ var pageWords = map[string]fault.Text{
 	"Unlimited":             {"unlimited", "不限"},
 	"NotTaken":              {"some left", "有剩余"},
 	"DoNext":                {"Next action", "处理办法"},
-	"answer-admission-rate": {"Above the operator's admission rate", "超过运营设置的放行速率"},
+	"answer-wait-your-turn": {"Asked while in line by the admission rate", "按放行速率排队，等待中"},
 	"answer-issued":         {"Path issued", "已获得链接"},
 	"answer-left":           {"Gave up while waiting", "等待中离开"},
 	"answer-queued":         {"In line, with a unit", "抢到，等待生成订单"},

@@ -212,9 +212,9 @@ func advise(r *Report) []Advice {
 		add("lane-too-small", "%.0f %% of the attempts got too-hot: raise --lane-capacity, add an instance, or give the order writer more room.",
 			"%.0f%% 的请求因“太火爆”未被受理：请调大 --lane-capacity、增加实例，或给订单写入更多资源。", 100*share(hot, o.Attempts))
 	}
-	if rate := r.Funnel["answers"]["admission-rate"]; share(rate, o.Attempts) > muchTooHot {
-		add("rate-too-low", "%.0f %% of the attempts were refused by the admission rate that an operator set.",
-			"%.0f%% 的请求被运营设置的放行速率拒绝。", 100*share(rate, o.Attempts))
+	if waits := r.Funnel["answers"]["wait-your-turn"]; left > 0 && share(waits, o.Attempts) > muchTooHot { // as above
+		add("rate-too-low", "%.0f %% of the answers asked shoppers to wait for their turn, and units were left: set a higher admission rate.",
+			"%.0f%% 的答复是请顾客排队等待放行，而商品仍有剩余：请调高放行速率。", 100*share(waits, o.Attempts))
 	}
 	if timeouts := r.Funnel["orders"]["closed-timeout"]; share(timeouts, o.Created) > muchUnpaid {
 		add("many-unpaid", "%.0f %% of the orders were never paid: hoarders, or too short a payment window. "+

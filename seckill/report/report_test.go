@@ -52,6 +52,9 @@ func TestFinishComputesEndsLatencyAndAdvice(t *testing.T) {
 	r.Items[0].EmptiedAt = nil // too-hot cost units only if some were left
 	r.Finish()
 	require.Equal(t, "advice with units left", r.Advice[0].Code, "lane-too-small")
+	r.Funnel["answers"]["too-hot"], r.Funnel["answers"]["wait-your-turn"] = 0, 38
+	r.Finish()
+	require.Equal(t, "advice with units left and a line", r.Advice[0].Code, "rate-too-low")
 }
 
 func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {

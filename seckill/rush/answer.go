@@ -217,7 +217,7 @@ const seldomAgain = 30 * time.Second
 // writeTurn refuses with the shopper's place in line. wait is the time until their turn,
 // 0 if that is unknown. They come back a second before it, to wait for the rest in
 // their request, and before that to see their place: the nearer it is the more often,
-// so that all of them together ask a few times as often as turns come.
+// so that all of them together ask ten times as often as turns come at most.
 func writeTurn(into *httpx.DirectAnswer, lang httpx.Language, position int64, wait time.Duration) {
 	r := &ready[outWaitTurn]
 	into.Status, into.RetryAfter = r.status, r.retry

@@ -16,6 +16,9 @@
 //     item (places.go).
 //  2. POST rush/{path}, with nothing else (serve.go). No middleware runs before it,
 //     and a refusal before the lane costs no allocation.
+//     For an item with an admission rate it first waits for its user's turn, which
+//     all instances share (pace.go, turns.lua): in its request if the turn is
+//     near, else the answer is the place in line, and the attempt is sent again.
 //  3. The item's lane, a bounded line in this process (lane.go). Its workers take
 //     the waiting attempts and pass all of them to inventory in one call
 //     (lane_worker.go).
@@ -37,7 +40,8 @@
 //	flag, unless in its filter  sold-out, all-held
 //	window of the item          not-started, ended
 //	repeats of the user         rate-limited
-//	places, writer's lag, rate  too-hot, unless in the filter
+//	places, writer's lag        too-hot, unless in the filter
+//	turn, with a rate           wait-your-turn, too-hot behind all places, paused, unless in the filter
 //	room in the lane            too-hot; draining once the lane has ended
 //	catalogue and flag again    ended, sold-out, all-held; draining
 //	health of the stream        unavailable
@@ -62,6 +66,13 @@
 // that one batch is decided while the previous one is published. There is no
 // timer: a batch is what has collected meanwhile, up to inventory.MaxBatch.
 //
+// The pacer (pace.go) of an item with a rate owns the attempts before the queue, from
+// enter until it puts them into the queue or answers them. Its goroutine begins with
+// the first of them and exits when the rate is removed or the lane has ended; it does
+// not wait for a full queue, but looks again. A client that leaves while its attempt
+// waits keeps its turn, as does one that was told to come again: the turn passes
+// unused, and can be taken for a minute more.
+//
 // The lanes (lanes.go) own their workers. Each lane is ended when its item is
 // over, and all of them when the process stops, after HTTP has drained:
 // attempts still in line are answered draining.
@@ -77,7 +88,8 @@
 // The few locks, in the order in which they may be taken together:
 //
 //	lane.deciding    then lane.mu (has it ended)
-//	lane.mu          alone: around one send, or the closing
+//	lane.mu          around one send alone; around the closing, then pacer.mu
+//	pacer.mu         alone: around its lists of what has arrived
 //	itemIndex.mu     alone: a lane is created under it, without any call out
 //
 // deciding is held during the call to Redis; none is held while a message is
@@ -87,8 +99,9 @@
 // # Invariants
 //
 //   - A user who may hold a unit, as far as this instance knows, or whose number
-//     held one, is never answered sold-out or all-held, and too-hot only by a full queue. For what it cannot
-//     know for a moment see soldOut.
+//     held one, is never answered sold-out, all-held or wait-your-turn, and too-hot only by a full queue.
+//     For what it cannot know for a moment see soldOut.
+//   - No number is answered 202 before it is decided, however long its user waits for the turn.
 //   - An answer names a number, as queued or as already bought, only after its
 //     message was stored.
 //   - A repeated path never has a second effect. Once it was granted its answers

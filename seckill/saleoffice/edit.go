@@ -244,10 +244,10 @@ var acts = []kit.Act{
 	},
 	{
 		Path: item + "/rate", API: "PUT " + api + "/items/{id}/admission", On: item, When: in("scheduled", "running"),
-		Title: kit.Text{"Limit admission rate", "限流"}, Done: kit.Text{"The rate limit applies on every instance.", "限流已在所有实例上生效。"},
+		Title: kit.Text{"Let shoppers in evenly", "匀速放行"}, Done: kit.Text{"The rate applies to all instances together.", "放行速率已生效，所有实例合计。"},
 		Fields: []kit.Field{{
 			Name: "per_second", Kind: kit.Whole, Blank: kit.Null,
-			Label: kit.Text{"Attempts per second on each instance (0 admits none, empty is unlimited)", "每个实例每秒放行次数；0 为不放行；留空为不限"},
+			Label: kit.Text{"Shoppers let in per second, on all instances together (0 lets none in, empty is unlimited)", "每秒放行人数，所有实例合计；0 为不放行；留空为不限"},
 		}},
 	},
 	{

@@ -28,7 +28,7 @@ type Crowd struct {
 	done    atomic.Int64 // shoppers that have finished the current phase
 	tally   *tally
 	sockets sockets // those of the first shoppers
-	patient bool    // they send fenced attempts again
+	patient bool    // they send attempts again that were not taken yet
 }
 
 // CrowdConfig configures a crowd.
@@ -232,8 +232,8 @@ func (c *Crowd) fire(ctx context.Context, f firing) Volley {
 }
 
 // attempt sends one shopper's rush. If there is no answer, or an unclear one, or if
-// the item is being loaded, it sends the same path again, as a page would: it is the
-// same attempt.
+// the item is being loaded, or if the shopper is in line, it sends the same path again,
+// as a page would: it is the same attempt.
 func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 	s := &c.shoppers[i]
 	s.sent = time.Since(c.base)
@@ -274,10 +274,10 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 			s.no = numberOr(s.no, w.resp.body)
 		}
 		s.answer = c.tally.name(code)
-		if string(code) != answerFenced || !c.patient || w.resp.retryAfter == 0 || s.answered-s.sent >= pathLife {
+		if s.answer != answerFenced && s.answer != answerWaits || !c.patient || w.resp.retryAfter == 0 || s.answered-s.sent >= pathLife {
 			return
 		}
-		c.tally.trouble("an attempt was answered fenced and repeated") // as above
+		c.tally.trouble("an attempt was answered " + s.answer + " and repeated") // as above
 		if app.Sleep(ctx, w.resp.retryAfter) != nil {
 			return
 		}

@@ -31,7 +31,7 @@ type shop struct {
 	denies  bool           // the shop no longer knows any number
 	unclear bool           // the first rush of every path is answered "unknown"
 	unsure  bool           // every rush is answered "unknown"
-	fenced  int            // rushes of every path that are answered "fenced"
+	later   string         // the code that the first rush of every path is answered with, and when to come again
 	leaves  bool           // it disconnects when all units are held
 	base    string         // for the bank's address
 	paid    map[string]int // payments by number
@@ -94,9 +94,9 @@ func (s *shop) rush(w http.ResponseWriter, no string) {
 	switch {
 	case s.unsure, s.unclear && s.rushed[no] == 1:
 		refuse(w, http.StatusServiceUnavailable, "unknown")
-	case s.rushed[no] <= s.fenced:
+	case s.later != "" && s.rushed[no] == 1:
 		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, "fenced")
+		refuse(w, http.StatusServiceUnavailable, s.later)
 	case s.hot != nil && !s.hot[no]:
 		s.hot[no] = true
 		refuse(w, http.StatusTooManyRequests, "too-hot")

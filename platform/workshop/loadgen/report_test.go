@@ -58,19 +58,22 @@ func TestBrokenPromiseIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestFencedAttemptIsSentAgain: after the time that the answer names, under the same
-// number, and counted.
-func TestFencedAttemptIsSentAgain(t *testing.T) {
+// An attempt that is not taken yet, because the item is being loaded or the shopper is in
+// line, is sent again after the time that the answer names, under the same number, and
+// counted.
+func TestAttemptIsSentAgainLater(t *testing.T) {
 	t.Parallel()
-	s := &shop{units: 3, fenced: 1}
-	cfg := playOf(open(t, s))
-	cfg.Shoppers, cfg.Connections = 6, 2
-	rep, err := Run(t.Context(), cfg)
-	require.NoError(t, err)
-	if rep.Answers["queued"] != 3 || rep.Answers["all-held"] != 3 || len(rep.Answers) != 2 || rep.Troubles["an attempt was answered fenced and repeated"] != 6 {
-		t.Errorf("answers %v, troubles %v", rep.Answers, rep.Troubles)
+	for _, code := range []string{"fenced", "wait-your-turn"} {
+		s := &shop{units: 3, later: code}
+		cfg := playOf(open(t, s))
+		cfg.Shoppers, cfg.Connections = 6, 2
+		rep, err := Run(t.Context(), cfg)
+		require.NoError(t, err)
+		if rep.Answers["queued"] != 3 || rep.Answers["all-held"] != 3 || len(rep.Answers) != 2 || rep.Troubles["an attempt was answered "+code+" and repeated"] != 6 {
+			t.Errorf("answers %v, troubles %v", rep.Answers, rep.Troubles)
+		}
+		require.Equal(t, "numbers rushed", len(s.rushed), 6)
 	}
-	require.Equal(t, "numbers rushed", len(s.rushed), 6)
 }
 
 // TestAnswersAreCountedByCode: 503 unknown is an answer, and the repeats are

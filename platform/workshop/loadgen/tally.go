@@ -20,6 +20,8 @@ const (
 	// answerFenced is the server's code for an attempt that it did not take because
 	// the item is being loaded.
 	answerFenced = "fenced"
+	// answerWaits is the server's code for a shopper in line whose turn has not come.
+	answerWaits = "wait-your-turn"
 	// answerAlreadyBought is the server's code for an attempt of a user who holds
 	// units under the number that the answer names.
 	answerAlreadyBought = "already-bought"

@@ -17,10 +17,12 @@ const spread = 30_000; // ms over which shoppers who armed earlier spread the re
 const coolDown = 5000; // ms after a press in which the button stays grey
 const mostTries = 6; // to get a path after the opening
 const ended = ["refused", "closed", "refunded"]; // the item may be bought again
+const inLine = "wait-your-turn";
 const sendAgain = ["all-held", "not-enough"]; // the shopper may send the same path again
 
 // backoff is how long to wait before trying again, in ms.
-const backoff = (e, failed) => Math.max(1000 * (e.retryAfter ?? 0), Math.min(8000, 300 * 2 ** failed)) * (1 + Math.random() / 2);
+// A shopper in line comes back when the server says: the place is kept.
+const backoff = (e, failed) => e.code === inLine ? 1000 * e.retryAfter * (0.9 + Math.random() / 5) : Math.max(1000 * (e.retryAfter ?? 0), Math.min(8000, 300 * 2 ** failed)) * (1 + Math.random() / 2);
 
 export class Buyer {
   quantity = 1;
@@ -264,6 +266,7 @@ export class Buyer {
   async #send(stale) {
     const a = this.#attempt;
     let unclear = Boolean(a.sent); // an earlier sending may have had an effect
+    let waits = false; // in line, when it was last sent
     this.coolUntil = Math.max(this.coolUntil, serverNow() + coolDown);
     this.#save({ sent: true });
     for (let failed = 0; !stale() && serverNow() < a.until; failed++) {
@@ -283,11 +286,15 @@ export class Buyer {
         if (!passing(e) && unclear) return this.#ask(e);
         if (!passing(e)) throw e;
         unclear ||= unanswered(e) || e.code === "unknown" || e.status === 502 || e.status === 504;
+        waits = e.code === inLine;
         this.#say(unanswered(e) ? t("said_repeating") : explain(e), "wait");
         await sleep(backoff(e, failed));
       }
     }
-    if (!stale()) this.#ask();
+    if (stale()) return undefined;
+    if (!waits || unclear) return this.#ask();
+    this.#save({ no: undefined, path: undefined, sent: undefined, manual: true }); // the place is the shopper's, not the path's
+    return this.#run();
   }
 
   // #ask finds out by the number what came of an attempt; refusal is what the path said

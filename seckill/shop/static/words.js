@@ -10,6 +10,7 @@ const zh = {
   reserve: "立即预约", reserveSoon: "预约即将开始", reservedOnly: "仅限已预约的顾客", reserveOpensIn: "距预约开始", reserveClosesIn: "距预约截止", payWithin: "请在此时间内付款",
   hint_login: "请先登录，开抢时才不会错过。", hint_early: "开抢后按钮会亮起；也可打开“到点自动抢”，由本页替您抢。", hint_armed: "{at} 将自动为您抢购，请勿关闭本页。", hint_reserve: "本商品需先预约，预约成功后才能参加抢购。", hint_open: "已开抢，先到先得。",
   hint_sold_out: "已售罄，每一件都已付款。", hint_all_held: "已被抢光。如有人未付款，商品会释放，按钮会重新亮起。", hint_preparing: "商品准备中，稍后自动恢复。", hint_paused: "商家已暂停抢购，恢复后按钮会亮起。", hint_reservedOnly: "预约已截止，仅限已预约的顾客参加。", hint_ended: "本场抢购已结束，感谢参与。",
+  said_turn: "您排在第 {n} 位，约 {s} 秒后轮到您。位置会保留，请勿关闭本页。", said_noTurn: "您排在第 {n} 位，商家暂停放行。位置会保留，请勿关闭本页。",
   said_repeating: "网络不稳，正在自动重试，请勿关闭本页。", said_missed: "开抢时本页未打开，没有替您抢购。", said_notEntered: "本次未进入排队，没有占用商品，可以再抢一次。",
   crowd: "模拟人潮", send: "派出 1 万名顾客", sendWait: "顾客们正在等待开抢", attempts: "抢购请求", inLine: "进入排队", refused: "被拒绝",
   "phase_look": "查看商品", "phase_open sockets": "建立连接", "phase_fetch paths": "领取链接", "phase_rush": "抢购中", "phase_settle": "生成订单与支付", "phase_done": "完成",
@@ -61,6 +62,7 @@ const en = {
   reserve: "Reserve", reserveSoon: "Reservations open soon", reservedOnly: "Reservation required", reserveOpensIn: "Reservations open in", reserveClosesIn: "Reservations close in", payWithin: "Time left to pay",
   hint_login: "Log in before the sale starts so you do not miss it.", hint_early: "The button turns on when the sale starts. Or let this page buy for you.", hint_armed: "This page will buy for you at {at}. Keep it open.", hint_reserve: "Reserve this item before the sale starts to be able to buy it.", hint_open: "The sale is on. First come, first served.",
   hint_sold_out: "Sold out. Every unit has been paid for.", hint_all_held: "All units are in other shoppers’ orders. Unpaid ones come back, and the button turns on again.", hint_preparing: "This item will be back in a moment.", hint_paused: "The shop has paused the sale. The button turns on when it resumes.", hint_reservedOnly: "Reservations have closed. Only shoppers with a reservation can buy.", hint_ended: "This sale has ended. Thanks for coming.",
+  said_turn: "You are number {n} in line; about {s} s. Your place is kept; leave this page open.", said_noTurn: "You are number {n} in line. The shop is letting no one in right now. Your place is kept; leave this page open.",
   said_repeating: "Your connection is unstable. We keep trying; leave this page open.", said_missed: "This page was not open when the sale started, so we could not buy for you.", said_notEntered: "You did not get in line this time, and nothing is held for you. You can try again.",
   crowd: "Simulated crowd", send: "Send 10,000 shoppers", sendWait: "Waiting for the sale to start:", attempts: "attempts", inLine: "in line", refused: "refused",
   "phase_look": "browsing", "phase_open sockets": "connecting", "phase_fetch paths": "getting links", "phase_rush": "buying", "phase_settle": "ordering and paying", "phase_done": "done",
@@ -128,7 +130,7 @@ const next = {
 };
 // The answers of a crowd, as short as a figure's label.
 const answers = {
-  "all-held": ["已抢光", "all claimed"], "sold-out": ["已售罄", "sold out"], "too-hot": ["太火爆", "too hot"], "no-answer": ["无应答", "no answer"], unknown: ["结果未知", "unknown"], "not-enough": ["库存不足", "not enough"],
+  "all-held": ["已抢光", "all claimed"], "sold-out": ["已售罄", "sold out"], "too-hot": ["太火爆", "too hot"], "wait-your-turn": ["排队中", "in line"], "no-answer": ["无应答", "no answer"], unknown: ["结果未知", "unknown"], "not-enough": ["库存不足", "not enough"],
 };
 // What the checks of the books prove, by the server's name: two of them share an id.
 const checks = {
@@ -166,6 +168,7 @@ export const checkName = (name) => (language === "zh" && checks[name]) || name;
 // explain is what went wrong, and what can be done about it.
 export function explain(e) {
   if (e instanceof TypeError || e.name === "TimeoutError") return t("offline"); // what fetch throws when no answer came
+  if (e.doc?.position) return t(e.doc.estimated_seconds ? "said_turn" : "said_noTurn", { n: count(e.doc.position), s: count(e.doc.estimated_seconds ?? 0) });
   const stop = language === "zh" ? "。" : ". ", end = /[。.!！…]$/.test(e.message) ? " " : stop;
   const flaws = e.doc?.errors?.map(({ message }) => message).join(" ");
   const then = [flaws || (next[e.code]?.[column] ?? e.doc?.next), e.retryAfter > 1 ? `${e.retryAfter} ${t("retryIn")}` : ""].filter(Boolean).join(" ");

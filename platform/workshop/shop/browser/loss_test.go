@@ -130,8 +130,15 @@ func loseNothing(t *testing.T, in *shop.Instance, visitor func() context.Context
 		scarce := planAsked(t, in, askingSale{human: "none", stock: 1, limit: 2})
 		do(losers[1].tab, t, "choose fewer after asking for too many", itemPage(t, in, scarce, 33), click(".quantity button:last-child"), click("#buy"),
 			until(`document.querySelector("#said").textContent.includes("smaller quantity")`), click(".quantity button"), until(`document.querySelector(".quantity output").textContent === "1"`))
-		do(wrong, t, "take the only unit, whose quantity is settled then", itemPage(t, in, scarce, 31), until(`document.querySelector(".quantity").style.visibility === ""`),
-			click("#buy"), ordered("pending_payment"), until(`document.querySelector(".quantity").style.visibility === "hidden"`))
+		rate := func(perSecond any) {
+			in.Do(t, http.MethodPut, "/api/v1/admin/items/"+scarce+"/admission", shop.Mint(t, 1, auth.Operator), map[string]any{"per_second": perSecond}, http.StatusOK)
+		}
+		rate(0)
+		do(wrong, t, "wait in line while no one is let in", itemPage(t, in, scarce, 31), until(`document.querySelector(".quantity").style.visibility === ""`),
+			click("#buy"), until(`document.querySelector("#said").textContent.includes("You are number 1 in line. The shop is letting no one in")`))
+		readable(wrong, t, "in-line")
+		rate(nil)
+		do(wrong, t, "take the only unit, whose quantity is settled then", ordered("pending_payment"), until(`document.querySelector(".quantity").style.visibility === "hidden"`))
 		late := losers[0].tab
 		do(late, t, "come too late", itemPage(t, in, scarce, 32), until(`document.querySelector("#buy").textContent === "All claimed" && document.querySelector("#buy").disabled`),
 			until(`getComputedStyle(document.querySelector("#number")).visibility === "hidden"`), click("#tell"))

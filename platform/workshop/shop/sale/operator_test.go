@@ -160,33 +160,19 @@ func (s *pair) followTheOperator(t *testing.T) {
 		}
 	}
 
-	// An admission rate, one a second on each instance.
-	s.do(t, first, http.MethodPut, item+"/admission", map[string]int{"per_second": 1})
-	require.Equal(t, "the rate on the other instance", s.do(t, second, http.MethodGet, item+"/admission", nil)["per_second"], 1.0)
-	for _, in := range s.instances {
-		fresh := s.paths(t, 8)
-		pgtest.Eventually(t, obeyWithin, func() bool {
-			refused := 0
-			for _, path := range fresh[0] {
-				if in.Send(t, path) == "too-hot" {
-					refused++
-				}
-			}
-			fresh = s.paths(t, 8)
-			return refused >= 4 // one is admitted per second, and an admitted one is admitted again
-		}, "the instance to bound its line")
+	// An admission rate of none: both instances tell shoppers their places in one line.
+	s.do(t, first, http.MethodPut, item+"/admission", map[string]int{"per_second": 0})
+	require.Equal(t, "the rate on the other instance", s.do(t, second, http.MethodGet, item+"/admission", nil)["per_second"], 0.0)
+	held := s.paths(t, 10)
+	for i, in := range s.instances {
+		held[i] = s.refuses(t, in, held[i], "wait-your-turn")
 	}
 	s.do(t, second, http.MethodPut, item+"/admission", map[string]any{"per_second": nil})
-	for _, in := range s.instances {
-		pgtest.Eventually(t, obeyWithin, func() bool {
-			granted := 0
-			for _, path := range s.paths(t, 4)[0] {
-				if in.Send(t, path) == "" {
-					granted++
-				}
-			}
-			return granted == 4
-		}, "the bound to be lifted")
+	for i, in := range s.instances {
+		pgtest.Eventually(t, obeyWithin, func() bool { return in.Send(t, held[i][0]) == "" }, "the line to be let in")
+		for _, path := range held[i] {
+			require.Equal(t, "the answer to a path without a rate", in.Send(t, path), "")
+		}
 	}
 }
 
