@@ -255,6 +255,7 @@ func TestNewRateCountsForThoseWhoWait(t *testing.T) {
 	waiting := waiter(t.Context(), 3)
 	waiting.admission = l.it.Admission
 	mustEnter(t, l.lane(0), waiting)
+	l.at[0].buys("a shopper behind, by whose answer the other has a turn", 9, l.it, http.StatusTooManyRequests, "wait-your-turn")
 	l.rate(nil)
 	require.Equal(t, "the answer to one who waited", waiting.wait(t).outcome, outQueued)
 	l.at[1].buys("a shopper without a rate", 8, l.it, http.StatusAccepted, "")
@@ -323,6 +324,7 @@ func TestTurnsAreForgotten(t *testing.T) {
 	asks(20, 21, 22, 23, 24, 25)
 	reached := l.later(0)
 	require.Equal(t, "turns of an hour's outage", l.later(time.Hour)-reached, 2)
-	reached = l.later(-time.Hour)
+	reached += 2
+	require.Equal(t, "turns when the clock is set back", l.later(-time.Hour), reached)
 	require.Equal(t, "turns after the clock was set back", l.later(time.Second)-reached, 1)
 }
