@@ -22,9 +22,10 @@ COUNT ?= 1
 # Long enough to get past a target's seed corpus; raise it to search in earnest.
 FUZZTIME ?= 10s
 ROUNDS ?= 10
+MIXED ?= 1m
 
 .DEFAULT_GOAL := help
-.PHONY: vulnerabilities help run test lint fmt bench gobench fuzz kill generate notices check-generated check-release release load build clean
+.PHONY: vulnerabilities help run test lint fmt bench gobench fuzz kill upgrade generate notices check-generated check-release release load build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +84,9 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 # Every scenario kills real processes; one runs per core at a time.
 kill: ## Kill the server at every named point in ROUNDS rounds (default 10), restart it, prove the books
 	@.ci/setup exec go test -count=1 -timeout 0 -v -run '^TestKillPoints$$' ./platform/workshop/shop/kill -killpoints.rounds=$(ROUNDS) $(TESTFLAGS)
+
+upgrade: ## Sell for MIXED (default 1m) with the last release and this program side by side, forth and back
+	@.ci/setup exec go test -count=1 -timeout 0 -v -run '^TestRollingUpgradeAndBack$$' ./platform/workshop/shop/kill -upgrade.mixed=$(MIXED)
 
 generate: $(SQLC) ## Regenerate the sqlc code, the scripts of the shop's pages, the OpenAPI document and the golden files
 	$(SQLC) generate -f platform/store/pg/sqlc.yaml

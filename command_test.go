@@ -43,6 +43,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"rush", "--item=1", "--demo", "--data=" + empty, "--signing-key=" + shop.Key}, 2, "either --item or --demo"},
 		{[]string{"rush", "--demo", "--conns=0"}, 2, "the number of connections must be between 1 and 10000, not 0"},
 		{[]string{"bench", "--stages=nothing"}, 2, "there is no stage \"nothing\""},
+		{[]string{"migrate", "--back", "--database-url=postgres://h.invalid/d"}, 31, "correct --database-url (STAMPEDE_DATABASE_URL)"},
 		{[]string{"run", "--demo-every=1s", "--data=" + empty}, 2, "--demo-every must be at least 10s"},
 		{[]string{"run", "--signing-key=short", "--data=" + empty}, 2, "STAMPEDE_SIGNING_KEY"},
 		{[]string{"verify", "--data=" + empty}, 3, "no stack is known there"},

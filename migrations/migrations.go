@@ -16,10 +16,18 @@
 //
 // orders.archive, which only 0.10.0 uses, has the columns of orders.orders in the same order: add a column to both until
 // the release after the next drops it.
-// Nothing runs a Down: a database returns to an older schema by restoring a backup.
+// Nothing runs a Down: a database keeps its schema when the program of the release before serves it again, see
+// pg.StepBack.
 package migrations
 
 import "embed"
+
+// LastRelease is the release before this program, whose instances may share a database with it, and LastReleaseVersion
+// the last of its migrations. They change with the first migration after a release.
+const (
+	LastRelease        = "0.10.0"
+	LastReleaseVersion = 1170
+)
 
 // FS contains every migration, named NNNNN_schema.sql.
 //

@@ -80,16 +80,25 @@ func migrate(ctx context.Context, databaseURL string, wait, pause time.Duration)
 // lastOf090 is the last migration of release 0.9.0.
 const lastOf090 = 900
 
+// lastVersion returns the schema version of this program.
+func lastVersion() (int64, error) {
+	names, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil {
+		return 0, fmt.Errorf("pg: list the migrations: %w", err)
+	}
+	version, err := goose.NumericComponent(names[len(names)-1])
+	if err != nil {
+		return 0, fmt.Errorf("pg: number of a migration: %w", err)
+	}
+	return version, nil
+}
+
 // CheckVersion returns an error if the database has another schema version than this
 // program: ErrNewerData or ErrOlderData. It is for processes that do not migrate.
 func CheckVersion(ctx context.Context, db *pgxpool.Pool) error {
-	names, err := fs.Glob(migrations.FS, "*.sql")
+	ours, err := lastVersion()
 	if err != nil {
-		return fmt.Errorf("pg: list the migrations: %w", err)
-	}
-	ours, err := goose.NumericComponent(names[len(names)-1])
-	if err != nil {
-		return fmt.Errorf("pg: number of a migration: %w", err)
+		return err
 	}
 	var theirs int64
 	err = db.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&theirs)
@@ -125,12 +134,15 @@ func migrateOnce(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	if err != nil {
 		return unread, 0, fmt.Errorf("pg: migrate: %w", err)
 	}
+	sources := p.ListSources()
+	to = sources[len(sources)-1].Version
+	if err := stepForward(ctx, db, to); err != nil {
+		return unread, 0, err
+	}
 	from, err = p.GetDBVersion(ctx)
 	if err != nil {
 		return unread, 0, fmt.Errorf("pg: migrate: read version: %w", err)
 	}
-	sources := p.ListSources()
-	to = sources[len(sources)-1].Version
 	edited := false // a build between the releases had edited files up to lastOf090
 	if from == lastOf090 {
 		if err := db.QueryRowContext(ctx, `SELECT to_regclass('platform.outbox_refused') IS NOT NULL`).Scan(&edited); err != nil {

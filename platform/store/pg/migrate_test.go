@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/migrations"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -82,4 +83,32 @@ func TestMigrationLeavesTheLockQueue(t *testing.T) {
 	}, "a second attempt")
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.NoError(t, <-migrated)
+}
+
+// TestStepBack: a program of the last release finds its own schema version, and this program its own again, with each
+// migration recorded once.
+func TestStepBack(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	url := db.Config().ConnString()
+	const version, records = `SELECT max(version_id) FROM goose_db_version`, `SELECT array_agg(version_id ORDER BY id) FROM goose_db_version`
+	before := pgtest.Read[[]int64](t, db, records)
+	for range 2 { // the second time there is nothing to do
+		require.NoError(t, pg.StepBack(t.Context(), url))
+		require.Equal(t, "version", pgtest.Read[int64](t, db, version), migrations.LastReleaseVersion)
+		require.ErrorIs(t, pg.CheckVersion(t.Context(), db), pg.ErrOlderData)
+	}
+	// What a still later release has set aside waits for that release.
+	pgtest.Exec(t, db, `INSERT INTO goose_db_version_ahead (id, version_id, is_applied, tstamp) VALUES (100000, 99999999, true, now())`)
+	from, to, err := pg.Migrate(t.Context(), url)
+	require.NoError(t, err)
+	require.Equal(t, "nothing to migrate", from, to)
+	require.NoError(t, pg.CheckVersion(t.Context(), db))
+	require.Equal(t, "records", pgtest.Read[[]int64](t, db, records), before)
+	require.Equal(t, "what a later release has set aside", pgtest.Read[[]int64](t, db, `SELECT array_agg(version_id) FROM goose_db_version_ahead`), []int64{99999999})
+
+	pgtest.Exec(t, db, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999999, true)`)
+	require.ErrorIs(t, pg.StepBack(t.Context(), url), pg.ErrNewerData)
+	pgtest.Exec(t, db, `DELETE FROM goose_db_version WHERE version_id > 900`)
+	require.ErrorIs(t, pg.StepBack(t.Context(), url), pg.ErrOlderData)
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"stampede/migrations"
 	"stampede/platform/base/config"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/proof"
@@ -176,11 +177,20 @@ func (c *Verify) look(ctx context.Context, prove Prover) (found Evidence, err er
 // Migrate is `stampede migrate`.
 type Migrate struct {
 	DatabaseURL string `required:"" env:"STAMPEDE_DATABASE_URL" help:"PostgreSQL 15 or newer." secret:""`
+	Back        bool   `help:"Let servers of the last release start on the database again. Nothing is undone or lost; the next migrate, or start of a server of this version, ends it."`
 }
 
 // Run migrates.
 func (c *Migrate) Run(ctx context.Context, io Streams) error {
 	if err := reach(ctx, database(c.DatabaseURL)); err != nil {
+		return err
+	}
+	if c.Back {
+		err := pg.StepBack(ctx, c.DatabaseURL)
+		if err == nil {
+			_, err = fmt.Fprintf(io.Out, "Servers of %s can start on the database, beside those of this version that run. "+
+				"Start none of this version until you upgrade again.\n", migrations.LastRelease)
+		}
 		return err
 	}
 	from, to, err := pg.Migrate(ctx, c.DatabaseURL)

@@ -108,11 +108,28 @@ func Build(race bool) error {
 	if race {
 		command += " -race"
 	}
-	return build(raceName, command)
+	root, err := tooltest.Root()
+	if err != nil {
+		return err
+	}
+	return build(raceName, root, command)
 }
 
 // imageBuild finds the command with which the Dockerfile builds the program.
 var imageBuild = regexp.MustCompile(`(?m)^RUN (.*\bgo build\b.*) -o /out/stampede \.$`)
+
+// imageCommand returns the command with which the Dockerfile in a folder builds the program.
+func imageCommand(dir string) (string, error) {
+	dockerfile, err := os.ReadFile(filepath.Join(dir, "Dockerfile")) //nolint:gosec // the module's own
+	if err != nil {
+		return "", err
+	}
+	command := imageBuild.FindSubmatch(dockerfile)
+	if command == nil {
+		return "", errors.New("the Dockerfile does not build /out/stampede")
+	}
+	return string(command[1]), nil
+}
 
 // BuildImage builds the program with the image's build command, so that what tests find is valid for the image.
 func BuildImage() error {
@@ -120,20 +137,22 @@ func BuildImage() error {
 	if err != nil {
 		return err
 	}
-	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	command, err := imageCommand(root)
 	if err != nil {
 		return err
 	}
-	command := imageBuild.FindSubmatch(dockerfile)
-	if command == nil {
-		return errors.New("the Dockerfile does not build /out/stampede")
-	}
-	return build(imageName, string(command[1]))
+	return build(imageName, root, command)
 }
 
-// build runs a command that builds the program, and replaces the file of that name only if the bytes differ: the results
-// of tests that have passed with the same program stay valid.
-func build(name, command string) (err error) {
+// build runs a command that builds the program of a source, and replaces the file of that name only if the bytes differ:
+// the results of tests that have passed with the same program stay valid.
+func build(name, source, command string) error {
+	return holding(name, func(path string) error { return buildAt(path, source, command) })
+}
+
+// holding works on a file in .tools/test that no other process builds meanwhile: several packages may when `go test` was
+// called by hand.
+func holding(name string, work func(path string) error) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("build the program for the tests: %w", err)
@@ -148,7 +167,6 @@ func build(name, command string) (err error) {
 		return err
 	}
 	name = filepath.Join(dir, name)
-	// Several packages may build at a time when `go test` was called by hand.
 	lock, err := os.OpenFile(name+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -157,25 +175,29 @@ func build(name, command string) (err error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
+	return work(name)
+}
+
+func buildAt(path, source, command string) error {
 	// It runs in a shell, as in the image; only the output path differs. go links again only what has changed.
-	cmd := exec.Command("sh", "-c", command+` -o "$OUT" .`) //nolint:gosec,noctx // the two commands above; they end by themselves
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "OUT="+name+".built", "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH, "GOFLAGS=-buildvcs=false")
+	cmd := exec.Command("sh", "-c", command+` -o "$OUT" .`) //nolint:gosec,noctx // the commands above; they end by themselves
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "OUT="+path+".built", "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH, "GOFLAGS=-buildvcs=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	made, err := os.ReadFile(name + ".built")
+	made, err := os.ReadFile(path + ".built") //nolint:gosec // written above
 	if err != nil {
 		return err
 	}
-	if used, err := os.ReadFile(name); err == nil && bytes.Equal(used, made) {
+	if used, err := os.ReadFile(path); err == nil && bytes.Equal(used, made) { //nolint:gosec // likewise
 		return nil
 	}
 	// Replaced, not overwritten: another run may be using the old one.
-	if err := os.WriteFile(name+".new", made, 0o755); err != nil { //nolint:gosec // an executable
+	if err := os.WriteFile(path+".new", made, 0o755); err != nil { //nolint:gosec // an executable
 		return err
 	}
-	return os.Rename(name+".new", name)
+	return os.Rename(path+".new", path)
 }
 
 // Run runs a command of the program and returns its exit code, -1 if it did not start.

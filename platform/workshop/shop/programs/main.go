@@ -1,4 +1,5 @@
-// Programs builds what the tests start: the program, with the race detector if -race is given, and the image's.
+// Programs builds what the tests start: the program, with the race detector if -race is given, the image's, and the last
+// release's.
 package main
 
 import (
@@ -19,4 +20,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	// After them, whose compiled dependencies it shares. Where it cannot be built, its one test says so.
+	_ = shop.BuildReleased()
 }
