@@ -38,6 +38,7 @@ type Config struct {
 func Run(ctx context.Context, rig *Rig, stages []Stage, cfg Config) (*Report, error) {
 	report := &Report{
 		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version()),
+		Cores:   runtime.GOMAXPROCS(0),
 		At:      time.Now().UTC(), Rounds: cfg.Rounds, Quick: cfg.Quick, Stages: []Result{},
 	}
 	for i := range stages {

@@ -15,6 +15,7 @@ import (
 // Report is the result of a run.
 type Report struct {
 	Machine string    `json:"machine"`
+	Cores   int       `json:"cores"`
 	At      time.Time `json:"at"`
 	Rounds  int       `json:"rounds"`
 	// Quick means that the figures are meaningless, see [Config.Quick].

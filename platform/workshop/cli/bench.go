@@ -71,7 +71,11 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	}
 	sound := true
 	if c.Scale == "" {
-		report, err = bench.Run(ctx, rig, chosen, cfg)
+		var stages *bench.Report
+		stages, err = bench.Run(ctx, rig, chosen, cfg)
+		if report = stages; err == nil {
+			err = keep(stages, io.Err)
+		}
 	} else {
 		var million *bench.MillionReport
 		if million, err = c.million(ctx, rig, io.Err, prove); err == nil {
@@ -94,6 +98,19 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 		return ErrShort
 	}
 	return nil
+}
+
+// keep saves a complete run for `stampede capacity`.
+func keep(report *bench.Report, progress stdio.Writer) error {
+	file, err := bench.File()
+	if err != nil {
+		return nil //nolint:nilerr // an account without a home folder measures all the same
+	}
+	saved, err := report.Save(file)
+	if err == nil && saved {
+		_, err = fmt.Fprintf(progress, "Kept in %s, for stampede capacity.\n", file)
+	}
+	return err
 }
 
 // million sells ten thousand units to a million shoppers, of each 200 times fewer with

@@ -285,6 +285,7 @@ type Commands struct {
 	Preflight Preflight    `cmd:"" help:"Check whether an activity's plan and the servers are ready; exits 1 at a stop."`
 	Report    Report       `cmd:"" help:"Fetch what a session was, as a page to print or as JSON."`
 	Bench     Bench        `cmd:"" help:"Measure each stage beside a bare baseline on this machine, in some minutes."`
+	Capacity  Capacity     `cmd:"" help:"Say which machines a sale needs, from the last run of bench on this one."`
 	Version   PrintVersion `cmd:"" help:"Print the version."`
 	BenchPart BenchPart    `cmd:"" hidden:"" help:"A child that bench starts."`
 }
