@@ -178,9 +178,9 @@ func (r *Report) Capacity(d Demand) *Capacity {
 		"%s grants ÷ %d a message ÷ %s, each synced on %d servers, %.1f MB in all; its processor time is in the server's, where bench runs it",
 		thousands(units), grantsOfMessage, d.Within, leastNodes, units*bytesOfGrant*copiesInNATS/1e6)
 
-	line := func(name string, path, rush, order float64) float64 {
+	line := func(name string, path, rush, order float64) {
 		perSecond := max(shoppers*path/pathsIn, (shoppers*rush+units*pollsOfWinner*order)/within) * bitsOfByte / gigabit
-		return add(name, perSecond, "Gbit/s", perSecond/d.LineGbit,
+		add(name, perSecond, "Gbit/s", perSecond/d.LineGbit,
 			"the larger of %s paths × %.0f B ÷ %s and (%s rushes × %.0f B + %s orders × %d polls × %.0f B) ÷ %s; without the pages, which a CDN serves",
 			thousands(shoppers), path, d.PathsIn, thousands(shoppers), rush, thousands(units), pollsOfWinner, order, d.Within)
 	}

@@ -166,7 +166,7 @@ func (f *fleet) replace(n int, program string) {
 func (f *fleet) publish() {
 	f.t.Helper()
 	f.crowd = newRushers(f.t, rand.New(rand.NewPCG(rand.Uint64(), 0)), f.front.URL)
-	f.crowd.stock = 1000 + 6*int((*mixedFor).Seconds())*1000
+	f.crowd.stock = 1000 + 6*int(mixedFor.Seconds())*1000
 	sales := f.crowd.publish(f.crowd.stock)
 	if sales == nil {
 		f.t.Fatal("no sale")

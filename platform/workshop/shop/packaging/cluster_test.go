@@ -1,0 +1,186 @@
+package packaging
+
+import (
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"stampede/platform/workshop/require"
+	"stampede/platform/workshop/shop"
+)
+
+// clusterFile is what the tests read of a compose file.
+type clusterFile struct {
+	Services map[string]struct {
+		Image, Restart string
+		Command        []string
+		Environment    map[string]string
+		Ports, Volumes []string
+		Healthcheck    struct{ Test []string }
+		Depends        map[string]struct{ Condition string } `yaml:"depends_on"`
+		Networks       yaml.Node
+	}
+	Configs map[string]struct{ Content string }
+	Volumes map[string]any
+}
+
+var variables = regexp.MustCompile(`\$\{[A-Z_]+:[?-]([^}]*)\}`)
+
+// TestPackagingCluster parses the compose file of the cluster: it was not started here.
+func TestPackagingCluster(t *testing.T) {
+	t.Parallel()
+	text := packagingRead(t, "platform/operating/cluster.compose.yaml")
+	var cluster, single clusterFile
+	require.NoError(t, yaml.Unmarshal([]byte(text), &cluster))
+	require.NoError(t, yaml.Unmarshal([]byte(packagingRead(t, "compose.yaml")), &single))
+	addresses := map[string]string{}
+	for kind, names := range map[string][]string{
+		"stampede": {"stampede-1", "stampede-2"}, "redis": {"redis-1", "redis-2", "redis-3", "redis-cluster"},
+		"nats": {"nats-1", "nats-2", "nats-3"}, "postgres": {"postgres"}, "": {"nginx"},
+	} {
+		for _, name := range names {
+			service, ok := cluster.Services[name]
+			require.Equal(t, "there is "+name, ok, true)
+			if kind != "" {
+				require.Equal(t, "the image of "+name, service.Image, single.Services[kind].Image)
+			}
+			if name == "redis-cluster" {
+				continue // ends once it has made the cluster
+			}
+			require.Equal(t, name+" has a health check and is restarted", len(service.Healthcheck.Test) > 1 && service.Restart == "unless-stopped", true)
+			var at struct {
+				Cluster struct {
+					Address string `yaml:"ipv4_address"`
+				}
+			}
+			require.NoError(t, service.Networks.Decode(&at))
+			addresses[name] = at.Cluster.Address
+			for _, volume := range service.Volumes {
+				source, _, _ := strings.Cut(volume, ":")
+				if _, declared := cluster.Volumes[source]; !declared && !strings.HasPrefix(source, "../") {
+					t.Errorf("%s uses the volume %s, which is not declared", name, source)
+				}
+			}
+			for other := range service.Depends {
+				if _, there := cluster.Services[other]; !there {
+					t.Errorf("%s depends on %s, which there is not", name, other)
+				}
+			}
+			for _, port := range service.Ports {
+				require.Contains(t, "a port of "+name, port, "127.0.0.1:")
+			}
+		}
+	}
+	unique := map[string]bool{}
+	for name, address := range addresses {
+		require.Equal(t, "the address of "+name+" is its own", address != "" && !unique[address], true)
+		unique[address] = true
+	}
+	// What keeps an acknowledged grant.
+	redis := strings.Join(cluster.Services["redis-1"].Command, " ")
+	require.Contains(t, "the command of redis", redis, "--cluster-enabled yes", "--cluster-require-full-coverage no", "--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction")
+	nats := cluster.Configs["nats"].Content
+	require.Contains(t, "the configuration of nats", nats, "sync_interval: always", "cluster {", "authorization {")
+	require.Contains(t, "the configuration of redis", cluster.Configs["redis"].Content, "requirepass ${", "masterauth ${")
+	for n := range 3 {
+		at := addresses[fmt.Sprintf("redis-%d", n+1)] + ":6379"
+		require.Contains(t, "who makes the cluster", strings.Join(cluster.Services["redis-cluster"].Command, " "), at)
+		require.Contains(t, "the routes of nats", nats, "@"+addresses[fmt.Sprintf("nats-%d", n+1)]+":6222")
+		require.Contains(t, "STAMPEDE_REDIS_URL", cluster.Services["stampede-1"].Environment["STAMPEDE_REDIS_URL"], at)
+		require.Contains(t, "STAMPEDE_NATS_URL", cluster.Services["stampede-1"].Environment["STAMPEDE_NATS_URL"], addresses[fmt.Sprintf("nats-%d", n+1)]+":4222")
+	}
+	require.Contains(t, "STAMPEDE_DATABASE_URL", cluster.Services["stampede-1"].Environment["STAMPEDE_DATABASE_URL"], "@"+addresses["postgres"]+":5432")
+	require.Equal(t, "the proxy that is trusted", cluster.Services["stampede-1"].Environment["STAMPEDE_TRUSTED_PROXIES"], addresses["nginx"]+"/32")
+	// nginx's example has the instances at 10.0.0.11 and 10.0.0.12, which its command replaces.
+	require.Contains(t, "the command of nginx", strings.Join(cluster.Services["nginx"].Command, " "), strings.TrimSuffix(addresses["stampede-1"], "1")+`\1:8080`)
+
+	// The program knows every variable, and takes the values.
+	cmd := exec.CommandContext(t.Context(), shop.Program(t), "config")
+	for name, value := range cluster.Services["stampede-2"].Environment {
+		value = variables.ReplaceAllStringFunc(value, func(use string) string {
+			if strings.Contains(use, ":-") {
+				return variables.FindStringSubmatch(use)[1]
+			}
+			return shop.Key
+		})
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "unknown") {
+		t.Errorf("stampede config: %v\n%s", err, out)
+	}
+}
+
+// block is a part of keepalived's configuration.
+type block struct {
+	settings map[string][]string // by their first word, the rest of each line
+	blocks   map[string][]block  // by their heading
+}
+
+// parseKeepalived reads lines up to the brace that closes the block.
+func parseKeepalived(t *testing.T, lines *[]string) block {
+	t.Helper()
+	b := block{settings: map[string][]string{}, blocks: map[string][]block{}}
+	for len(*lines) > 0 {
+		line := strings.TrimSpace((*lines)[0])
+		*lines = (*lines)[1:]
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case line == "}":
+			return b
+		case strings.HasSuffix(line, "{"):
+			heading := strings.TrimSpace(strings.TrimSuffix(line, "{"))
+			b.blocks[heading] = append(b.blocks[heading], parseKeepalived(t, lines))
+		default:
+			name, rest, _ := strings.Cut(line, " ")
+			b.settings[name] = append(b.settings[name], strings.TrimSpace(rest))
+		}
+	}
+	return b
+}
+
+// TestPackagingKeepalived parses the example of a virtual address in front of two nginx: ip_vs is not used here.
+func TestPackagingKeepalived(t *testing.T) {
+	t.Parallel()
+	text := packagingRead(t, "platform/edge/nginx/keepalived.conf")
+	require.Equal(t, "opened and closed blocks", strings.Count(text, "{"), strings.Count(text, "}"))
+	lines := strings.Split(text, "\n")
+	conf := parseKeepalived(t, &lines)
+	one := func(of block, heading string) block {
+		t.Helper()
+		require.Equal(t, "blocks of "+heading, len(of.blocks[heading]), 1)
+		return of.blocks[heading][0]
+	}
+	vrrp := one(conf, "vrrp_instance sale")
+	address := one(vrrp, "virtual_ipaddress").settings
+	require.Equal(t, "the virtual address", len(address["10.0.0.100/32"]), 1)
+	script := one(conf, "vrrp_script nginx_answers").settings
+	require.Equal(t, "the check that moves the address", len(one(vrrp, "track_script").settings["nginx_answers"]), 1)
+	if _, weighted := script["weight"]; weighted && len(vrrp.settings["nopreempt"]) > 0 {
+		t.Error("with nopreempt a weight never moves the address")
+	}
+	peers := one(vrrp, "unicast_peer").settings
+	server := one(conf, "virtual_server fwmark 100")
+	require.Equal(t, "ip_vs", []string{server.settings["lb_kind"][0], server.settings["protocol"][0]}, []string{"DR", "TCP"})
+	for _, nginx := range []string{"10.0.0.1", "10.0.0.2"} {
+		if _, peer := peers[nginx]; !peer && vrrp.settings["unicast_src_ip"][0] != nginx {
+			t.Errorf("%s takes no part in the election", nginx)
+		}
+		check := one(one(server, "real_server "+nginx+" 0"), "HTTP_GET")
+		path := one(check, "url").settings["path"][0]
+		// What is asked for exists, and is served without an instance from nginx's cache.
+		require.Contains(t, "the check of the address", script["script"][0], "http://127.0.0.1"+path)
+		packagingRead(t, "seckill/shop"+path)
+		require.Equal(t, "the name that nginx serves", one(check, "url").settings["virtualhost"][0], "sale.example.com")
+		require.Equal(t, "the port that nginx listens on", "listen "+check.settings["connect_port"][0]+";", "listen 80;")
+	}
+	mark := regexp.MustCompile(`(?m)^# +iptables .*-d (\S+) .*--dports (\S+) .*--set-mark (\d+)$`).FindStringSubmatch(text)
+	if mark == nil || !slices.Equal(mark[1:], []string{"10.0.0.100", "80,443", "100"}) {
+		t.Errorf("the firewall marks %v", mark)
+	}
+	require.Contains(t, "nginx's example", packagingRead(t, "platform/edge/nginx/stampede.conf"), "listen 80;", "server_name sale.example.com;")
+}
