@@ -53,9 +53,10 @@ func (s *Service) State(ctx context.Context, item Item) (st State, ok bool, err 
 	return s.store.StateOfAll(ctx, item)
 }
 
-// Shards returns how many stock counters an item has, by its last Load.
+// Shards returns how many shards an item has, by its last Load.
 func (s *Service) Shards(ctx context.Context, item Item) (int16, error) {
-	return s.store.Shards(ctx, item)
+	shards, _, err := s.store.Shards(ctx, item)
+	return shards, err
 }
 
 // Workers are the module's loops: they apply the ends of orders to Redis, and free the memory of ended items, in

@@ -21,7 +21,8 @@ import (
 // refunded requires: stock comes before orders in the lock order.
 func (s *Service) LockForRefund(ctx context.Context, tx pgx.Tx, no ids.ID, units bool) (orderevent.Order, error) {
 	if units {
-		// Neither column changes after the insert, so the row need not be locked for them.
+		// The row need not be locked for them: its item never changes, and its shard only when a Load gives the item
+		// more of them; then the units move at a row that is locked out of turn, and a deadlock is tried again.
 		row, err := table.Read(ctx, tx, no, ErrNotFound)
 		if err != nil {
 			return orderevent.Order{}, err

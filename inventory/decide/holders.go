@@ -85,16 +85,13 @@ func (s *Service) Users(ctx context.Context, item stock.Item, epoch int64, limit
 // the grants of all the item's shards, by those of the user's own. ok is
 // false if the user certainly holds nothing; ErrFenced says that this is unknown now.
 func (s *Service) Hold(ctx context.Context, item stock.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error) {
-	var epoch int64
-	for turn := range stock.EpochTurns {
-		shards, err := s.Shards(ctx, item)
+	for range stock.EpochTurns {
+		// Which shard knows the user depends on the epoch: an answer counts under that one only.
+		shards, epoch, err := s.Shards(ctx, item)
 		if err != nil {
 			return ids.ID{}, 0, 0, 0, false, err
 		}
 		item = item.Home(user, shards)
-		if known, ok := s.Epochs.Load(item); ok && turn == 0 {
-			epoch = known.(int64) //nolint:errcheck // the map holds nothing else
-		}
 		keys := []string{item.StateKey(), item.UsersKey(epoch), item.HoldsKey(epoch)}
 		r, err := lua.Hold.Call(ctx, s.Redis, 3, keys, epoch, user, stock.WeightField)
 		if err != nil {
@@ -102,7 +99,6 @@ func (s *Service) Hold(ctx context.Context, item stock.Item, user int64) (no ids
 		}
 		switch r.Int(0) {
 		case holdFound:
-			s.Epochs.Store(item, epoch)
 			text, err := r.Text(3)
 			if err != nil {
 				return ids.ID{}, 0, 0, 0, false, err
@@ -116,8 +112,7 @@ func (s *Service) Hold(ctx context.Context, item stock.Item, user int64) (no ids
 		case holdNone:
 			return ids.ID{}, 0, 0, r.Int(2), false, nil
 		case holdOtherEpoch:
-			epoch = r.Int(1)
-			s.SeeShards(item.ID, 0) // which may have another number of shards
+			s.ForgetShards(item.ID)
 		default: // no state, or one that proves nothing
 			return ids.ID{}, 0, 0, 0, false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, stock.ErrFenced)
 		}
@@ -137,7 +132,7 @@ const (
 func (s *Service) StaleHolds(ctx context.Context, item stock.Item, olderThan time.Duration, limit int) ([]stock.StaleHold, error) {
 	st, ok, err := s.State(ctx, item)
 	if ok {
-		s.SeeShards(item.ID, st.Shards)
+		s.SeeShards(item.ID, st.Epoch, st.Shards)
 	}
 	if err != nil || !ok || st.Seq <= st.Persisted {
 		return nil, err

@@ -61,7 +61,7 @@ func (s *Service) Reserve(ctx context.Context, item stock.Item, epoch int64, att
 		return err
 	}
 	if into.Shards > 0 {
-		s.SeeShards(item.ID, into.Shards)
+		s.SeeShards(item.ID, into.Epoch, into.Shards)
 	}
 	if slices.ContainsFunc(into.Results, Result.waits) {
 		s.NotePublishing(item.ID)

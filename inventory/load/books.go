@@ -19,7 +19,8 @@ import (
 // raiseEpoch moves the item to the epoch in Postgres: from then on the order writer refuses grants of older epochs,
 // so that only closings can change what a later snapshot has, which the new epoch will get as releases. An item that
 // is to have more shards gets them here.
-func (s *Service) raiseEpoch(ctx context.Context, itemID, epoch int64, shards int) error {
+func (s *Service) raiseEpoch(ctx context.Context, itemID int64, f fenced) error {
+	epoch, shards := f.epoch, len(f.items)
 	return pg.InTx(ctx, s.DB, func(tx pgx.Tx) error {
 		q := inventorydb.New(tx)
 		rows, err := stock.LockItem(ctx, tx, itemID)
@@ -27,7 +28,7 @@ func (s *Service) raiseEpoch(ctx context.Context, itemID, epoch int64, shards in
 			return err
 		}
 		if 0 < len(rows) && len(rows) < shards && rows[0].Epoch < epoch {
-			return s.reshard(ctx, tx, rows, shards, epoch)
+			return s.keptAlive(f.alive, func() error { return s.reshard(ctx, tx, rows, shards, epoch) })
 		}
 		for _, st := range rows {
 			raised, err := q.RaiseEpoch(ctx, inventorydb.RaiseEpochParams{ItemID: itemID, Shard: st.Shard, Epoch: epoch})

@@ -11,18 +11,27 @@ import (
 // Forget removes an item's keys from Redis after Delete. Ended items are removed by Settle. An item that is still in
 // Postgres answers Fenced afterwards.
 func (s *Service) Forget(ctx context.Context, item stock.Item) error {
-	st, ok, err := s.State(ctx, item)
-	if err != nil {
-		return err
+	// Every shard that an item may have: the rows that said how many there are do not exist any more, and one that
+	// was left would grant units that no row has.
+	all := []stock.Item{item}
+	for !item.PerActivity && len(all) < stock.MostShards {
+		all = append(all, item.Counter(int16(len(all)))) //nolint:gosec // below MostShards
 	}
-	keys := []string{item.StateKey()}
-	if ok {
-		keys = append(keys, item.EpochKeys(st.Epoch)...)
+	stateOf := s.States(ctx, all)
+	for i, shard := range all {
+		st, ok, err := stateOf(i)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := s.Redis.Unlink(ctx, append(shard.EpochKeys(st.Epoch), shard.StateKey())...).Err(); err != nil {
+			return fmt.Errorf("inventory: forget item %d: %w", item.ID, err)
+		}
+		s.Epochs.Delete(shard)
 	}
-	if err := s.Redis.Unlink(ctx, keys...).Err(); err != nil {
-		return fmt.Errorf("inventory: forget item %d: %w", item.ID, err)
-	}
-	s.Epochs.Delete(item)
+	s.ForgetShards(item.ID)
 	if item.PerActivity {
 		return s.removeBuyers(ctx, item)
 	}

@@ -152,7 +152,7 @@ func (s *Service) load(ctx context.Context, itemID, token int64, alive func()) e
 	if err := s.reached("drained"); err != nil {
 		return err
 	}
-	if err := s.raiseEpoch(ctx, itemID, f.epoch, len(f.items)); err != nil {
+	if err := s.raiseEpoch(ctx, itemID, f); err != nil {
 		return err
 	}
 	if err := s.reached("counted"); err != nil {

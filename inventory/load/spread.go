@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,6 +31,26 @@ func (s *Service) shardsFor(rows []stock.Row) int {
 		most = min(most, planned/unitsPerShard)
 	}
 	return max(len(rows), most)
+}
+
+// keptAlive says that the Load goes on while one long statement runs: 300,000 orders take some seconds. Ten times as
+// long as a Load may stall is the end of that.
+func (s *Service) keptAlive(alive func(), work func() error) error {
+	const perStall = 3
+	tick := time.NewTicker(s.Stall / perStall)
+	defer tick.Stop()
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	for beats := 0; ; beats++ {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			if beats < 10*perStall {
+				alive()
+			}
+		}
+	}
 }
 
 // reshard gives an item more shards under a new epoch, inside the transaction that has locked its rows. Nothing of it is
@@ -62,15 +83,23 @@ func (s *Service) reshard(ctx context.Context, tx pgx.Tx, rows []stock.Row, shar
 		p.Backup, p.WrittenOff = p.Backup+st.Backup, p.WrittenOff+st.WrittenOff
 		p.Rev, p.Version = max(p.Rev, st.Rev+1), p.Version+st.Version
 	}
+	all, free := total, available
 	for n := range p.Shards {
-		i, k := int32(n), int32(shards)                                                                        //nolint:gosec // at most stock.MostShards
-		p.Shards[n] = int16(i)                                                                                 //nolint:gosec // as above
-		p.Availables[n] = int32((int64(available)*int64(i+1))/int64(k) - (int64(available)*int64(i))/int64(k)) //nolint:gosec // a part of available
-		p.Totals[n] = p.Availables[n] + int32(live[int16(i)])                                                  //nolint:gosec // a part of total
-		total -= p.Totals[n]
+		i, k := int32(n), int32(shards) //nolint:gosec // at most stock.MostShards
+		p.Shards[n] = int16(i)          //nolint:gosec // as above
+		part := func(of int32) int32 {
+			return int32((int64(of)*int64(i+1))/int64(k) - (int64(of)*int64(i))/int64(k)) //nolint:gosec // no more than of
+		}
+		p.Availables[n] = part(free)
+		p.Totals[n] = p.Availables[n] + int32(live[int16(i)]) //nolint:gosec // a part of total
+		if rows[0].Unlimited {                                // what is available may be below zero, and a total may not
+			p.Totals[n] = part(all)
+			p.Availables[n] = p.Totals[n] - int32(live[int16(i)]) //nolint:gosec // as above
+		}
+		total, available = total-p.Totals[n], available-p.Availables[n]
 	}
 	// What is left is the backup and what is written off, and any difference between the books, which stays one.
-	p.Totals[0] += total
+	p.Totals[0], p.Availables[0] = p.Totals[0]+total, p.Availables[0]+available
 	if err := q.PutShards(ctx, p); err != nil {
 		return fmt.Errorf("inventory: load item %d: spread its units: %w", item, err)
 	}

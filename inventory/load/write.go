@@ -65,7 +65,7 @@ func (w *loadWriter) open(ctx context.Context) error {
 		return err
 	}
 	w.Epochs.Store(w.item, w.epoch)
-	w.SeeShards(w.item.ID, int16(w.shards)) //nolint:gosec // at most stock.MostShards
+	w.SeeShards(w.item.ID, w.epoch, int16(w.shards)) //nolint:gosec // at most stock.MostShards
 	return nil
 }
 

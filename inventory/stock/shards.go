@@ -2,13 +2,10 @@ package stock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"sync"
-
-	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/ids"
 )
@@ -76,36 +73,52 @@ func (i Item) Counter(shard int16) Item {
 	return i
 }
 
-// Shards returns how many shards an item has by its last Load: 1 if it has no state. Each Load may change it, so
-// the answer is that of an epoch; scripts return what they know of a newer one.
-func (s *Store) Shards(ctx context.Context, item Item) (int16, error) {
-	if n, ok := s.shards.Load(item.ID); ok {
-		return n.(int16), nil //nolint:errcheck // the map holds nothing else
-	}
-	if item.PerActivity {
-		return 1, nil
-	}
-	n, err := s.Redis.HGet(ctx, item.Counter(0).StateKey(), "shards").Int64()
-	switch {
-	case errors.Is(err, redis.Nil): // no state, or one written before items had several
-		return 1, nil
-	case err != nil:
-		return 0, fmt.Errorf("inventory: read the shards of item %d: %w", item.ID, err)
-	case n < 1 || n > MostShards:
-		return 0, fmt.Errorf("inventory: item %d has %d shards in Redis", item.ID, n)
-	}
-	s.SeeShards(item.ID, int16(n))
-	return int16(n), nil
+// layout is how many shards an item has under an epoch.
+type layout struct {
+	epoch  int64
+	shards int16
 }
 
-// SeeShards records how many shards an item has; 0 says that the number has to be read again.
-func (s *Store) SeeShards(itemID int64, n int16) {
-	if known, ok := s.shards.Load(itemID); n < 1 {
-		s.shards.Delete(itemID)
-	} else if !ok || known != n {
-		s.shards.Store(itemID, n)
+// Shards returns how many shards an item has, and under which epoch: 1 and 0 if it has no state. Each Load may change
+// it, so an answer of Redis under another epoch says that the item has to be asked again, see ForgetShards.
+func (s *Store) Shards(ctx context.Context, item Item) (shards int16, epoch int64, err error) {
+	if known, ok := s.shards.Load(item.ID); ok {
+		l := known.(layout) //nolint:errcheck // the map holds nothing else
+		return l.shards, l.epoch, nil
+	}
+	var state struct {
+		Epoch  int64 `redis:"epoch"`
+		Shards int64 `redis:"shards"`
+	}
+	err = s.Redis.HMGet(ctx, item.Counter(0).StateKey(), "epoch", "shards").Scan(&state)
+	switch state.Shards = max(1, state.Shards); { // a state that was written before items had several says nothing
+	case err != nil:
+		return 0, 0, fmt.Errorf("inventory: read the shards of item %d: %w", item.ID, err)
+	case state.Shards > MostShards:
+		return 0, 0, fmt.Errorf("inventory: item %d has %d shards in Redis", item.ID, state.Shards)
+	case state.Epoch > 0:
+		s.SeeShards(item.ID, state.Epoch, int16(state.Shards))
+	}
+	return int16(state.Shards), state.Epoch, nil
+}
+
+// SeeShards records how many shards an item has under an epoch. An answer that comes later than that of a newer epoch
+// says nothing.
+func (s *Store) SeeShards(itemID, epoch int64, shards int16) {
+	now := layout{epoch, shards}
+	for {
+		known, ok := s.shards.LoadOrStore(itemID, now)
+		if !ok || known.(layout).epoch >= epoch { //nolint:errcheck // the map holds nothing else
+			return
+		}
+		if s.shards.CompareAndSwap(itemID, known, now) {
+			return
+		}
 	}
 }
+
+// ForgetShards has the number of an item's shards read again.
+func (s *Store) ForgetShards(itemID int64) { s.shards.Delete(itemID) }
 
 // ForgetGuesses drops what is remembered of items, so that long ended ones do not accumulate: each that is needed
 // again costs one call.

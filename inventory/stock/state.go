@@ -62,7 +62,7 @@ func (s *Store) StateOfAll(ctx context.Context, item Item) (st State, ok bool, e
 	if st, ok, err = s.State(ctx, item.Counter(0)); err != nil || !ok || st.Shards == 1 {
 		return st, ok, err
 	}
-	s.SeeShards(item.ID, st.Shards)
+	s.SeeShards(item.ID, st.Epoch, st.Shards)
 	all, states := make([]Item, st.Shards), make([]State, st.Shards)
 	for i := range all {
 		all[i] = item.Counter(int16(i)) //nolint:gosec // below MostShards

@@ -58,7 +58,7 @@ type Store struct {
 	// Epochs remembers the last epoch seen per Item (int64), as the first guess of calls that get none. A wrong guess
 	// costs one more call.
 	Epochs sync.Map
-	shards sync.Map // item id → int16, see Shards
+	shards sync.Map // item id → layout, see Shards
 	Seams
 }
 

@@ -28,9 +28,7 @@ import (
 // filter. No user of the batch is refused in that moment: a user who reaches a
 // batch met no flag or is in the filter, and until the answers are remembered the
 // flag is not raised and the filter not replaced, because only the worker that
-// decides does either. With several shards another lane may raise the flag while
-// a decision is under way, after a return to its shard that is not known here yet:
-// that is the gap described next.
+// decides does either; see deciding for the lanes of several shards.
 //
 // Grants that another instance makes after a return are seen here with the
 // broadcast of that return, or when the flag expires. A user who sends one path
@@ -48,6 +46,11 @@ type soldOut struct {
 	// numbers, see numberKey; it is replaced only by a filter that has at least the
 	// present ones. nil until the first holder.
 	holders atomic.Pointer[bloom.Filter]
+
+	// deciding is read-locked by the lanes of an item with several shards from before
+	// they ask Redis until the answers are remembered: no lane raises the flag meanwhile,
+	// because the users of another's batch may be granted what is not known here yet.
+	deciding sync.RWMutex
 
 	mu       sync.Mutex // guards the rest
 	lastRead time.Time  // of the holders
@@ -222,6 +225,8 @@ func (f *soldOut) raise(d *inventory.Decision, as outcome) bool {
 	if d.Remaining > 0 {
 		return true
 	}
+	f.deciding.Lock()
+	defer f.deciding.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	parts, rel := partsOf(d), int64(0)

@@ -59,6 +59,7 @@ func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided f
 	if len(w.granted) > 0 && !item.Unlimited {
 		l.flag.remember(d.Epoch, d.Total*int64(d.Shards), w.grants)
 	}
+	w.remembered()
 	next := 0
 	for i, a := range w.asked {
 		switch {

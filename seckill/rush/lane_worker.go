@@ -22,6 +22,9 @@ type laneWorker struct {
 	// publishBy is the deadline by which this batch's grants are published, or
 	// never.
 	publishBy time.Time
+	// remembered is called when the users of the batch who were granted units are in
+	// the flag's filter.
+	remembered func()
 
 	granted []*attempt
 	grants  []grant
@@ -105,6 +108,12 @@ func (w *laneWorker) work() {
 		answerAll(w.asked, verdict{outcome: outUnavailable})
 		return
 	}
+	w.remembered = func() {}
+	if l.shards.known.Load().count > 1 {
+		l.flag.deciding.RLock()
+		w.remembered = sync.OnceFunc(l.flag.deciding.RUnlock)
+	}
+	defer w.remembered()
 	switch err := w.reserve(ctx, item); {
 	case err == nil:
 		w.borrow(ctx, item)
@@ -162,12 +171,12 @@ func (w *laneWorker) reserve(ctx context.Context, item *catalogue.Item) (err err
 		return err
 	}
 	if d.Gate == inventory.Fenced && d.Epoch != 0 && d.Epoch != epoch {
-		if l.shards.see(d.Epoch, d.Shards) {
-			w.waiting = append(w.waiting[:0], w.asked...)
-			if w.sift(); len(w.asked) == 0 {
-				*d = inventory.Decision{Results: d.Results[:0]} // all of them wait in other lanes now
-				return nil
-			}
+		// This lane or another one has learned since the batch was collected how many shards there are.
+		l.shards.see(d.Epoch, d.Shards)
+		w.waiting = append(w.waiting[:0], w.asked...)
+		if w.sift(); len(w.asked) == 0 {
+			*d = inventory.Decision{Results: d.Results[:0]} // all of them wait in other lanes now
+			return nil
 		}
 		if err := l.line.stock.Reserve(ctx, stock, d.Epoch, w.attempts, d); err != nil {
 			return err

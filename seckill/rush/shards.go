@@ -30,16 +30,11 @@ type layout struct {
 	count int16
 }
 
-// see records what a decision says of the item's shards, and reports whether
-// attempts may wait in the wrong lane now.
-func (s *shards) see(epoch int64, count int16) (changed bool) {
-	for {
-		known := s.known.Load()
-		if count < 1 || epoch <= known.epoch {
-			return false
-		}
+// see records what a decision says of the item's shards.
+func (s *shards) see(epoch int64, count int16) {
+	for known := s.known.Load(); count > 0 && epoch > known.epoch; known = s.known.Load() {
 		if s.known.CompareAndSwap(known, &layout{epoch, count}) {
-			return count != known.count
+			return
 		}
 	}
 }
@@ -69,9 +64,10 @@ func (s *shards) grow(like *lane, count int) []*lane {
 	for len(all) < count {
 		l := newLaneOf(like.item, int16(len(all)), like.line, like.flag, s) //nolint:gosec // below inventory.MostShards
 		if s.ended {
-			l.close()
+			l.close() // it never has an attempt, and drain may not wait for workers any more
+		} else {
+			l.begin()
 		}
-		l.begin()
 		all = append(all, l)
 	}
 	s.lanes.Store(&all)
@@ -95,6 +91,10 @@ func (l *lane) move(a *attempt) {
 	}
 }
 
+// borrowShare is the part of the deadline for publishing a batch in which it may
+// borrow.
+const borrowShare = 4
+
 // borrowTurns bounds how often a batch borrows: each turn grants something, or
 // finds that another lane was faster.
 const borrowTurns = 8
@@ -107,7 +107,8 @@ func (w *laneWorker) borrow(ctx context.Context, item *catalogue.Item) {
 	if d.Gate != inventory.Open || d.Shards < 2 || item.Unlimited {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
+	// Those of the batch who have units wait for their answers meanwhile, which have to be published in time.
+	ctx, cancel := context.WithTimeout(ctx, min(reserveTimeout, w.lane.line.cfg.PublishDeadline/borrowShare))
 	defer cancel()
 	stock := item.Stock().Counter(w.lane.shard)
 	for range borrowTurns {

@@ -1,0 +1,206 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/workshop/require"
+)
+
+// An unlimited item counts below zero: its total may be 0 while thousands of its units are in live orders.
+func TestLoadGivesARunningUnlimitedItemMoreShards(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := onSale(1, 0)
+	n.Unlimited = true
+	item, epoch := b.loaded(n)
+	for k := range 3 {
+		b.sell(item, epoch, at(1, k))
+	}
+	b.store.StockShards = 4
+	require.Equal(t, "the Load", fmt.Sprint(b.Load(t.Context(), 1)), "<nil>")
+	require.Equal(t, "shards", b.state(item).Shards, int16(4))
+	b.proven()
+}
+
+// One that has shards from the beginning keeps working; a Load that adds none changes nothing.
+func TestUnlimitedItemWithShards(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := onSale(1, 0)
+	n.Unlimited = true
+	item, epoch := b.sharded(n)
+	for k := range 3 {
+		b.sell(item.Counter(1), epoch, at(1, k))
+	}
+	b.proven()
+	b.load(item)
+	b.store.StockShards = 7
+	require.Equal(t, "the Load", fmt.Sprint(b.Load(t.Context(), 1)), "<nil>")
+}
+
+// late delays the answer of Redis to the next call of a script with so many figures, as a slow network does.
+type late struct {
+	arm     chan struct{}
+	asked   chan struct{}
+	release chan struct{}
+}
+
+func (l *late) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (l *late) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (l *late) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err != nil || !strings.HasPrefix(cmd.Name(), "eval") {
+			return err
+		}
+		select {
+		case <-l.arm:
+			close(l.asked)
+			<-l.release
+		default:
+		}
+		return err
+	}
+}
+
+// An answer from before a Load that arrives after it must not make this process ask the wrong shard about a user.
+func TestLateAnswerDoesNotHideAHolder(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 1000))
+	holder := at(2, 0)
+	b.sell(item, epoch, holder)
+
+	l := &late{arm: make(chan struct{}, 1), asked: make(chan struct{}), release: make(chan struct{})}
+	client := redis.NewClient(b.rdb.Options())
+	defer client.Close()
+	client.AddHook(l)
+	door := b.on(client) // another process
+	b.Service = b.instance()
+	b.store.StockShards = 4
+
+	done := make(chan error, 1)
+	go func() {
+		var d Decision
+		l.arm <- struct{}{}
+		done <- door.Reserve(t.Context(), item, epoch, []Attempt{at(0, 3)}, &d)
+	}()
+	<-l.asked // Redis has decided, under one shard; the answer is on its way
+	st := b.state(item)
+	require.Equal(t, "granted", st.Seq, int64(2))
+	b.orders.put(item, at(0, 3), epoch, "pending_payment")
+	b.inTx(func(tx pgx.Tx) error {
+		return b.Deduct(t.Context(), tx, []Movement{{Key: Key{ItemID: 1}, Quantity: 1}})
+	})
+	b.rdb.HSet(t.Context(), item.StateKey(), "persisted", 2)
+	b.load(item)
+	// The process has looked at the item since, as any poll does.
+	for _, a := range []Attempt{holder, at(0, 3)} {
+		_, _, _, _, _, err := door.Hold(t.Context(), item, a.User)
+		require.NoError(t, err)
+	}
+	no, _, _, _, ok, err := door.Hold(t.Context(), item, holder.User)
+	require.Equal(t, "before the late answer", fmt.Sprint(no, ok, err), fmt.Sprint(holder.No, true, nil))
+	close(l.release)
+	require.NoError(t, <-done)
+	no, _, _, _, ok, err = door.Hold(t.Context(), item, holder.User)
+	require.Equal(t, "after it", fmt.Sprint(no, ok, err), fmt.Sprint(holder.No, true, nil))
+}
+
+// An item that was preheated and deleted before its sale leaves nothing in Redis.
+func TestForgetRemovesEveryShard(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := onSale(1, 400)
+	n.OpensAt = time.Now().Add(time.Hour)
+	n.ClosesAt = time.Now().Add(2 * time.Hour)
+	item, _ := b.sharded(n)
+	b.inTx(func(tx pgx.Tx) error { return b.Delete(t.Context(), tx, []int64{1}) })
+	require.NoError(t, b.Forget(t.Context(), item))
+	keys, err := b.rdb.Keys(t.Context(), "*g:i1:*").Result()
+	require.Equal(t, "keys left", fmt.Sprint(keys, err), "[] <nil>")
+}
+
+// betweenShards does something after a check has read the first shard of an item and before it reads the others.
+type betweenShards struct {
+	first string
+	do    func()
+}
+
+func (*betweenShards) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*betweenShards) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *betweenShards) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "hscan" && len(cmd.Args()) > 1 && fmt.Sprint(cmd.Args()[1]) == h.first {
+			h.do()
+		}
+		return err
+	}
+}
+
+// Units that move between shards while an item is read are no difference of its books.
+func TestMovesDuringAReadAreNoViolation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.sharded(onSale(1, 400))
+	for k := range 10 {
+		b.sell(item.Counter(1), epoch, at(1, k))
+		b.sell(item.Counter(2), epoch, at(2, k))
+		b.sell(item.Counter(3), epoch, at(3, k))
+	}
+	client := redis.NewClient(b.rdb.Options())
+	defer client.Close()
+	borrower, moves := item.Counter(3), 0
+	client.AddHook(&betweenShards{first: item.Counter(1).HoldsKey(epoch), do: func() {
+		moves++
+		st, _, err := b.store.State(t.Context(), borrower)
+		require.NoError(t, err)
+		_, err = b.Borrow(t.Context(), borrower, 4, st.Remaining+1)
+		require.NoError(t, err)
+	}})
+	for _, c := range b.on(client).Checks() {
+		found, err := c.Run(t.Context())
+		if len(found) > 0 || err != nil {
+			t.Errorf("%s: %v %v", c.Name, found, err)
+		}
+	}
+	t.Log("moves", moves)
+	b.proven()
+}
+
+// An operator lowers the stock of a preheated item before its opening, so that it gets fewer shards: a lane that knows
+// the ones of before must not be granted units that no stock row has.
+func TestRestockedItemHasNoStrayShard(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := onSale(1, 400)
+	item, epoch := b.sharded(n)
+	n.Total = 100
+	b.inTx(func(tx pgx.Tx) error {
+		if err := b.Delete(t.Context(), tx, []int64{1}); err != nil {
+			return err
+		}
+		return b.Create(t.Context(), tx, n)
+	})
+	require.NoError(t, b.Forget(t.Context(), item))
+	b.load(item)
+	require.Equal(t, "rows", b.available(1), []int32{100})
+	d := b.reserve(item.Counter(2), epoch, at(2, 0))
+	if d.Gate != Fenced {
+		t.Errorf("shard 2, which has no stock row, decides: gate %v, %d remaining, %v", d.Gate, d.Remaining, d.Results)
+	}
+}
