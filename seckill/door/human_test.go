@@ -275,7 +275,7 @@ func TestTheProofTravelsInItsHeader(t *testing.T) {
 	grants := y.NewQueue(h.listing.Catalogue, prometheus.NewRegistry())
 	sale, err := rush.New(rush.DefaultConfig(), rush.Deps{
 		Catalogue: h.listing.Catalogue, Places: rush.NewPlaces(rush.DefaultConfig(), h.listing.Catalogue, y.Stock, grants, h.clock), Grants: grants,
-		Bus: y.Bus, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
+		Bus: y.Bus, Redis: y.Redis, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), SigningKey: seckilltest.Key, Admit: h.svc.check,
 	})
 	require.NoError(t, err)
