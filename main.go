@@ -261,7 +261,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	s.identity, err = identity.New(s.set.Identity, identity.Deps{
 		Addresses: s.set.Addresses, ShopName: s.set.Shop.ShopName, Keep: s.set.Records.KeepRecords,
 		Key: []byte(key), PreviousKeys: s.set.Keys.Previous(), SingleInstance: s.SingleInstance(),
-		DB: s.Pools["account"], Redis: s.Redis, Bus: s.Bus, Clock: s.Clock, Log: s.log,
+		DB: s.Pools["account"], Pulse: s.Pulse, Redis: s.Redis, Bus: s.Bus, Clock: s.Clock, Log: s.log,
 		Metrics: s.registry, Trace: s.trace,
 	})
 	if err != nil {
@@ -270,7 +270,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	ways, err := providers.Open(s.set.Pay, providers.Deps{
 		Secret:    auth.Derive([]byte(key), "sandbox-bank"),
 		PublicURL: s.set.Addresses.BaseURL(), LocalURL: s.set.Addresses.LocalURL(),
-		DB: s.Pools["payment"], Clock: s.Clock, Log: s.log, Metrics: s.registry,
+		DB: s.Pools["payment"], Pulse: s.Pulse, Clock: s.Clock, Log: s.log, Metrics: s.registry,
 	})
 	if err != nil {
 		return err
@@ -326,7 +326,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money
 	payCfg.ReturnURL, payCfg.Zone = cmp.Or(s.set.Addresses.OrderURL, s.set.Addresses.BaseURL()+"/"), s.set.Sale.Zone()
 	payDeps := payment.Deps{
-		DB: s.Pools["payment"], Orders: s.order, Plan: s.plan, Providers: providers,
+		DB: s.Pools["payment"], Pulse: s.Pulse, Orders: s.order, Plan: s.plan, Providers: providers,
 		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
@@ -345,7 +345,7 @@ func (s *server) openDoors(key []byte) error {
 	s.door, err = door.New(door.Config{
 		Settings: s.set.Door, Keep: s.set.Records.KeepRecords, PathLead: s.sale.Rush.PathLead,
 	}, door.Deps{
-		Catalogue: s.catalogue, DB: s.Pools["seckill"], Bus: s.Bus, Clock: s.Clock, Orders: s.order,
+		Catalogue: s.catalogue, DB: s.Pools["seckill"], Pulse: s.Pulse, Bus: s.Bus, Clock: s.Clock, Orders: s.order,
 		Human: s.identity.Human, Limits: s.identity.Limits, Blacklist: s.identity.Blacklist, Locks: s.Locks,
 		SigningKey: key, Log: s.log, Metrics: s.registry,
 	})
@@ -356,7 +356,7 @@ func (s *server) openDoors(key []byte) error {
 		Catalogue: s.catalogue, Places: s.places, Grants: s.grants, Stock: s.inventory, Orders: s.order,
 		Admit: s.door.Admit, Refuses: door.Refuses, Paused: s.door.Paused,
 		Servers: slices.Concat(s.payment.Preflight(), s.inventory.Preflight(), s.watch.Preflight(s.connections)),
-		DB:      s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
+		DB:      s.Pools["seckill"], Pulse: s.Pulse, Redis: s.Redis, Bus: s.Bus, Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
 		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	})
 	if err != nil {
@@ -373,7 +373,7 @@ func (s *server) openDoors(key []byte) error {
 		Log: s.log, Metrics: s.registry, Tally: s.tally,
 	})
 	s.webhooks = webhook.New(s.set.Webhooks, webhook.Deps{
-		DB: s.Pools["platform"], SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...),
+		DB: s.Pools["platform"], Pulse: s.Pulse, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...),
 		Log: s.log, Metrics: s.registry,
 	})
 	return s.openPages(key)
@@ -401,6 +401,7 @@ func (s *server) openPages(key []byte) error {
 // remaining events; app.Stop then closes bus, Redis and pools.
 func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	s.app.Go("clock", app.Worker{Name: "clock", Run: s.Clock.Run})
+	s.app.Go("pulse", s.Pulse.Worker())
 	s.app.Go("tally", s.tally.Workers()...)
 	s.app.Go("relay", s.Relay.Workers(s.set.Records.KeepRecords)...)
 	subs := slices.Concat(

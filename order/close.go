@@ -84,6 +84,10 @@ func (s *Service) GiveBack(ctx context.Context, c Claimed) error {
 	return nil
 }
 
+// SomeDue is whether orders are due, in SQL. Those that a sweeper has claimed count too:
+// to leave them out, each look would pass over all of them.
+const SomeDue = `EXISTS (SELECT FROM orders.orders WHERE status = 'pending_payment' AND pay_deadline <= statement_timestamp())`
+
 // ClaimDue makes the first step for at most limit orders whose deadline has
 // passed by Postgres's clock. Several sweepers share the work: each gets orders
 // that no other sweeper has.

@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pulse"
 )
 
 // closer is what the expiry asks of payments.
@@ -32,6 +33,7 @@ type expiry struct {
 	orders   *order.Service
 	payments closer
 	log      *slog.Logger
+	pulse    *pulse.Pulse
 	// due wakes the sweeper. It holds one signal: more would only make it search again for
 	// what it has just closed.
 	due chan struct{}
@@ -47,9 +49,9 @@ type expiry struct {
 const closingAtOnce = 8
 
 // newExpiry returns the sweeper; Run is a worker's loop.
-func newExpiry(cfg Config, orders *order.Service, payments closer, log *slog.Logger) *expiry {
+func newExpiry(cfg Config, orders *order.Service, payments closer, log *slog.Logger, p *pulse.Pulse) *expiry {
 	return &expiry{
-		every: cfg.SweepEvery, limit: cfg.SweepLimit, orders: orders, payments: payments, log: log,
+		every: cfg.SweepEvery, limit: cfg.SweepLimit, orders: orders, payments: payments, log: log, pulse: p,
 		due: make(chan struct{}, 1), slots: make(chan struct{}, closingAtOnce),
 	}
 }
@@ -63,13 +65,13 @@ func (e *expiry) wake(context.Context, bus.Msg) error {
 	return nil
 }
 
-// Run sweeps once a second and whenever a timer says that a batch fell due,
+// Run sweeps when a pulse finds something due, once a second where there is no pulse, and whenever a timer says that a batch fell due,
 // until ctx ends. It never fails: an order that could not be closed is retried
 // at the next tick or, once claimed, when its claim expires.
 func (e *expiry) Run(ctx context.Context) error {
 	defer e.closing.Wait()
 	return app.Loop{
-		Every: e.every, Kick: e.due, Do: e.sweep,
+		Every: e.every, Kick: e.due, Due: e.pulse.Due(order.SomeDue), Do: e.sweep,
 		Log: e.log, Failed: "due orders not claimed, trying again at the next tick",
 	}.Run(ctx)
 }

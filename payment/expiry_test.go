@@ -21,7 +21,7 @@ func (s *bundle) closingBy(c closer, change ...func(*Config)) *expiry {
 	for _, f := range change {
 		f(&cfg)
 	}
-	return newExpiry(cfg, s.orders, c, slog.New(slog.DiscardHandler))
+	return newExpiry(cfg, s.orders, c, slog.New(slog.DiscardHandler), nil)
 }
 
 // due writes orders whose deadline has passed.

@@ -19,6 +19,9 @@ const (
 	claimAtMost = closeParallel
 	// stepTimeout bounds what a worker does with one payment or refund.
 	stepTimeout = callTimeout + bookTimeout
+	// queriesDue and refundsDue are whether a round has something to claim.
+	queriesDue = `EXISTS (SELECT FROM payments.payments WHERE status = 'created' AND next_query <= clock_timestamp())`
+	refundsDue = `EXISTS (SELECT FROM payments.refunds WHERE status = 'requested' AND next_try <= clock_timestamp())`
 	// claimFor is how long a claimed payment or refund is its worker's. It outlasts the
 	// claiming, which counts from Postgres's clock, and the step, so that no two instances
 	// call a provider about one number at the same time.
@@ -40,19 +43,19 @@ type poller struct {
 // runQueries queries providers about open payments whose callback has not
 // arrived.
 func (pl *poller) runQueries(ctx context.Context) error {
-	return pl.loop(nil, pl.queryDue, "open payments not queried, retrying later").Run(ctx) // nothing here is too urgent to wait for the tick
+	return pl.loop(pl.deps.Pulse.Due(queriesDue), nil, pl.queryDue, "open payments not queried, retrying later").Run(ctx) // nothing here is too urgent to wait for the tick
 }
 
 // runRefunds requests refunds from providers, and queries them.
 func (pl *poller) runRefunds(ctx context.Context) error {
-	return pl.loop(pl.books.refundNow, pl.refundDue, "refunds not requested, retrying later").Run(ctx)
+	return pl.loop(pl.deps.Pulse.Due(refundsDue), pl.books.refundNow, pl.refundDue, "refunds not requested, retrying later").Run(ctx)
 }
 
-// loop calls round at each tick and each kick, and again immediately if the
+// loop calls round at each tick, or when a pulse finds something due, and at each kick, and again immediately if the
 // round found as much as it claims at a time. What a failed round left is due
 // again later.
-func (pl *poller) loop(kick <-chan struct{}, round func(context.Context) (int, error), failed string) app.Loop {
-	return app.Loop{Every: pl.cfg.Poll, Kick: kick, Log: pl.deps.Log, Failed: failed, Do: func(ctx context.Context) error {
+func (pl *poller) loop(due, kick <-chan struct{}, round func(context.Context) (int, error), failed string) app.Loop {
+	return app.Loop{Every: pl.cfg.Poll, Due: due, Kick: kick, Log: pl.deps.Log, Failed: failed, Do: func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			if n, err := round(ctx); err != nil || n < claimAtMost {
 				return err

@@ -21,12 +21,14 @@ import (
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pulse"
 	"stampede/platform/watch/tally"
 )
 
 // Deps are the module's dependencies; all but the tracer are required.
 type Deps struct {
 	DB     *pgxpool.Pool // the module's own pool: callbacks are answered while the rush uses every other connection
+	Pulse  *pulse.Pulse  // nil: the loops ask themselves
 	Orders *order.Service
 	Plan   refund.Plan
 	// Providers are the ways to pay, the preferred first.
@@ -75,7 +77,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		poller:    &poller{gateway: g, books: b, closing: c},
 		callbacks: &callbacks{gateway: g, books: b, forged: forgeries{seen: map[string]*[2]forgedCount{}}},
 		Payments:  view.NewReader(deps.DB, b.chargebacks),
-		expiry:    newExpiry(cfg, deps.Orders, c, deps.Log),
+		expiry:    newExpiry(cfg, deps.Orders, c, deps.Log, deps.Pulse),
 		statements: statement.New(statement.Deps{
 			DB: deps.DB, Providers: deps.Providers, Zone: cmp.Or(cfg.Zone, time.UTC), Log: deps.Log,
 			SettleRefund: func(ctx context.Context, name string, r provider.RefundStatus) error {

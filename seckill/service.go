@@ -19,6 +19,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/outbound"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pulse"
 	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/tally"
 	"stampede/seckill/browse"
@@ -63,6 +64,7 @@ type Deps struct {
 	Catalogue *catalogue.Catalogue
 	Places    *rush.Places  // of the numbers of its items
 	DB        *pgxpool.Pool // the module's own budget of connections
+	Pulse     *pulse.Pulse  // nil: the loops ask themselves
 	Redis     redis.UniversalClient
 	Bus       *bus.Bus
 	Grants    *queue.Queue
@@ -119,7 +121,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	})
 	s.readiness = readiness.New(cfg.Config, readiness.Deps{DB: deps.DB, Clock: deps.Clock, Servers: deps.Servers, Images: deps.Images})
 	s.change = change.New(cfg.Config, change.Deps{
-		DB: deps.DB, Stock: deps.Stock, Outbox: deps.Outbox, Catalogue: items, Browse: s.Browse, Clock: deps.Clock, Log: deps.Log,
+		DB: deps.DB, Pulse: deps.Pulse, Stock: deps.Stock, Outbox: deps.Outbox, Catalogue: items, Browse: s.Browse, Clock: deps.Clock, Log: deps.Log,
 		Readiness: s.readiness,
 	})
 	s.sweeper = queue.NewSweeper(deps.Grants, deps.Stock, deps.DB, cfg.Rush.PublishDeadline)

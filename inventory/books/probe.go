@@ -29,7 +29,7 @@ func (s *Service) BooksProbe() alarm.Probe {
 
 // glance compares once; since holds the items that have differed in every comparison since then.
 func (s *Service) glance(ctx context.Context, since map[int64]time.Time) (found []alarm.Finding, err error) {
-	compared, err := s.glanceSums(ctx)
+	compared, err := s.glanceSums(ctx, len(since) > 0)
 	if err != nil {
 		return nil, err
 	}
@@ -83,22 +83,29 @@ type sums struct {
 }
 
 // glanceSums compares the stock rows of items on sale with their states in Redis. Releases on their way make an item
-// differ for a moment.
-func (s *Service) glanceSums(ctx context.Context) (map[int64]sums, error) {
-	// Postgres is read twice, around Redis: a movement in between shows as a changed version.
+// differ for a moment. Items that agree, and did not differ before, need no second read.
+func (s *Service) glanceSums(ctx context.Context, differed bool) (map[int64]sums, error) {
 	before, err := s.StockOnSale(ctx, glanceAtMost)
-	if err != nil {
+	if err != nil || len(before) == 0 {
 		return nil, err
 	}
 	items := stock.Items(before)
 	stateOf := s.States(ctx, items)
-	after, err := s.StockOnSale(ctx, glanceAtMost)
-	if err != nil {
-		return nil, err
-	}
-	versions := make(map[stock.Key]int64, len(after))
-	for _, st := range after {
+	versions := make(map[stock.Key]int64, len(before))
+	for i, st := range before {
 		versions[st.Key()] = st.Version
+		state, ok, err := stateOf(i)
+		differed = differed || err != nil || !ok || int64(st.Available) != state.Remaining
+	}
+	if differed { // Postgres is read again, after Redis: a movement in between shows as a changed version
+		after, err := s.StockOnSale(ctx, glanceAtMost)
+		if err != nil {
+			return nil, err
+		}
+		clear(versions)
+		for _, st := range after {
+			versions[st.Key()] = st.Version
+		}
 	}
 	compared := make(map[int64]sums, len(before))
 	for i, st := range before {

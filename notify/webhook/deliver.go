@@ -31,6 +31,8 @@ const (
 	retryAfterMost = time.Hour
 	// idleEvery is how often the log is looked at: three reads of an index.
 	idleEvery = 500 * time.Millisecond
+	// changes is another number after each change of a webhook.
+	changes = `SELECT hashtextextended(string_agg(id || ':' || enabled || updated_at, ',' ORDER BY id), 0) FROM notify.webhooks`
 	// leaderLife is how soon another instance goes on after one has died.
 	leaderLife = 10 * time.Second
 	// keepAttempts is how many attempts operators see of a webhook.
@@ -84,6 +86,10 @@ func (s *Service) lead(ctx context.Context, _ int64) error {
 	}()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	changed := s.deps.Pulse.Changed(changes)
+	if changed != nil {
+		tick.Stop()
+	}
 	for {
 		rows, err := webhookdb.New(s.deps.DB).Webhooks(ctx)
 		if err != nil {
@@ -108,6 +114,7 @@ func (s *Service) lead(ctx context.Context, _ int64) error {
 		}
 		select {
 		case <-tick.C:
+		case <-changed:
 		case <-ctx.Done():
 			return nil
 		}

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/outbound"
+	"stampede/platform/store/pulse"
 	"stampede/platform/watch/alarm"
 )
 
@@ -24,7 +25,8 @@ type Settings struct {
 
 // Deps are the module's dependencies.
 type Deps struct {
-	DB *pgxpool.Pool
+	DB    *pgxpool.Pool
+	Pulse *pulse.Pulse // says when a webhook was changed; nil: the leader looks each second
 	// SigningKeys seal the secrets, the current one first.
 	SigningKeys [][]byte
 	Log         *slog.Logger

@@ -26,6 +26,7 @@ import (
 	wechatstandin "stampede/payment/wechatpay/standin"
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
+	"stampede/platform/store/pulse"
 )
 
 // Settings are the settings of all ways to pay.
@@ -65,6 +66,7 @@ type Deps struct {
 	// reaches itself.
 	PublicURL, LocalURL string
 	DB                  *pgxpool.Pool
+	Pulse               *pulse.Pulse // of the sandbox bank
 	Clock               clock.Clock
 	Log                 *slog.Logger
 	Metrics             prometheus.Registerer
@@ -109,7 +111,7 @@ func Open(set Settings, deps Deps) (*Ways, error) {
 	if set.Stripe.On() {
 		addStripe(set.Stripe.Config())
 	}
-	practice := sandbox.Deps{DB: deps.DB, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics}
+	practice := sandbox.Deps{DB: deps.DB, Pulse: deps.Pulse, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics}
 	if !set.Sandbox.SandboxBank && len(set.PayWith) == 0 {
 		return w, nil
 	}

@@ -15,12 +15,14 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/outbound"
+	"stampede/platform/store/pulse"
 )
 
 // Deps are the bank's dependencies.
 type Deps struct {
 	DB      *pgxpool.Pool
-	Clock   clock.Clock // for signatures; state changes use the database's clock
+	Pulse   *pulse.Pulse // nil: the worker asks itself
+	Clock   clock.Clock  // for signatures; state changes use the database's clock
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
@@ -29,6 +31,7 @@ type Deps struct {
 type Bank struct {
 	cfg      Config
 	db       *pgxpool.Pool
+	pulse    *pulse.Pulse
 	q        *sandboxdb.Queries
 	log      *slog.Logger
 	dialects map[string]Dialect // by merchant
@@ -58,7 +61,7 @@ func Open(secret []byte, publicURL, localURL string, deps Deps) (*Bank, *Client)
 func New(cfg Config, deps Deps) *Bank {
 	auto := promauto.With(deps.Metrics)
 	b := &Bank{
-		cfg: cfg, db: deps.DB, q: sandboxdb.New(deps.DB), log: deps.Log, wake: make(chan struct{}, 1), pageKey: derive(cfg.Secret, "pay page"),
+		cfg: cfg, db: deps.DB, pulse: deps.Pulse, q: sandboxdb.New(deps.DB), log: deps.Log, wake: make(chan struct{}, 1), pageKey: derive(cfg.Secret, "pay page"),
 		outward: outbound.New(outbound.Config{
 			Peer: "merchant", Direct: true, Timeout: callbackTimeout, Attempts: 1, // the database keeps what has to be sent again
 			Conns: cfg.Parallel, MaxConns: cfg.Parallel, MaxBytes: maxAckBytes, Metrics: deps.Metrics,

@@ -25,8 +25,15 @@ const (
 	callbackLease = 2 * callbackTimeout
 	// claimTimeout bounds a claim, which a stop waits for.
 	claimTimeout = 2 * time.Second
-	// forgetEvery is how often callbacks that ended a day ago are deleted.
+	// forgetEvery is how often callbacks that ended a day ago are deleted, while there are new ones.
 	forgetEvery = time.Minute
+	// due is whether a round has something to do.
+	due = `EXISTS (SELECT FROM sandbox.callbacks WHERE status = 'pending' AND next_try <= clock_timestamp())
+	OR EXISTS (SELECT FROM sandbox.refunds WHERE status = 'processing' AND ready_at <= clock_timestamp())
+	OR EXISTS (SELECT FROM sandbox.refunds WHERE status = 'succeeded' AND bounces_ms IS NOT NULL AND ready_at <= clock_timestamp())
+	OR EXISTS (SELECT FROM sandbox.payments WHERE status = 'captured' AND behaviour IN ('chargeback_won', 'chargeback_lost')
+		AND dispute_ended_at IS NULL
+		AND coalesce(disputed_at, captured_at) + interval '1 second' * delay_seconds <= clock_timestamp())`
 	// forgetAtMost bounds one such deletion to a few milliseconds of locks.
 	forgetAtMost = 1000
 )
@@ -56,7 +63,7 @@ func (b *Bank) run(ctx context.Context) error {
 	defer senders.Wait()
 	sending := make(chan struct{}, b.cfg.Parallel)
 	var forgotten time.Time
-	return app.Loop{Every: b.cfg.Poll, Kick: b.wake, Log: b.log, Failed: "sandbox bank cannot use its database, retrying", Do: func(ctx context.Context) error {
+	return app.Loop{Every: b.cfg.Poll, Kick: b.wake, Due: b.pulse.Due(due), Log: b.log, Failed: "sandbox bank cannot use its database, retrying", Do: func(ctx context.Context) error {
 		if now := time.Now(); now.Sub(forgotten) > forgetEvery {
 			forgotten = now
 			if _, err := b.q.ForgetCallbacks(ctx, forgetAtMost); err != nil {

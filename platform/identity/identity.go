@@ -48,6 +48,7 @@ import (
 	"stampede/platform/identity/sms"
 	"stampede/platform/identity/sms/sandbox"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pulse"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/audit"
 )
@@ -80,6 +81,7 @@ type Deps struct {
 	PreviousKeys [][]byte      // signing keys that are accepted beside Key
 
 	DB             *pgxpool.Pool // the accounts' budget of connections
+	Pulse          *pulse.Pulse  // what the loops wait for; nil for none
 	Redis          redis.UniversalClient
 	Bus            *bus.Bus
 	Clock          clock.Clock
@@ -121,7 +123,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	e := &Service{
 		Limits: ratelimit.New(deps.Redis, deps.Log, deps.Metrics),
 		revoked: revoke.New(revoke.Deps{
-			DB: deps.DB, Log: deps.Log, Metrics: deps.Metrics, Clock: deps.Clock,
+			DB: deps.DB, Pulse: deps.Pulse, Log: deps.Log, Metrics: deps.Metrics, Clock: deps.Clock,
 		}),
 	}
 	e.Limits.SingleInstance = deps.SingleInstance
@@ -132,11 +134,11 @@ func New(set Settings, deps Deps) (*Service, error) {
 	cfg.LoginURL = set.Exchange.LoginURL
 	cfg.OverTLS = strings.HasPrefix(deps.Addresses.PublicURL, "https://")
 	e.Accounts = &account.Store{
-		DB: deps.DB, Revoke: e.revoked, SendsSMS: set.SMS.Sends(), Config: cfg, Log: deps.Log, Metrics: deps.Metrics,
+		DB: deps.DB, Pulse: deps.Pulse, Revoke: e.revoked, SendsSMS: set.SMS.Sends(), Config: cfg, Log: deps.Log, Metrics: deps.Metrics,
 	}
 	e.Tokens = auth.NewTokens(deps.Key, deps.Clock.Now, auth.Previous(deps.PreviousKeys...), auth.RevokedBy(e.revoked))
 	signing := append([][]byte{deps.Key}, deps.PreviousKeys...)
-	e.Keys = keys.New(keys.Deps{DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics})
+	e.Keys = keys.New(keys.Deps{DB: deps.DB, Pulse: deps.Pulse, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics})
 	e.Router = httpx.Options{
 		Trace: deps.Trace, PublicURL: deps.Addresses.PublicURL, Origins: deps.Addresses.Origins(), RushURL: deps.Addresses.RushURL,
 		Proxies: proxies, Bounds: set.Requests.Bounds(), Shoppers: set.Requests.ShoppersPerAddress,
@@ -147,7 +149,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 		SigningKeys: signing,
 	})
 	e.Blacklist = blacklist.New(set.Blacklist, blacklist.Deps{
-		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Accounts: e.Accounts, Keep: deps.Keep,
+		DB: deps.DB, Pulse: deps.Pulse, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Accounts: e.Accounts, Keep: deps.Keep,
 	})
 	e.openAccounts(set, deps)
 	return e, nil

@@ -20,6 +20,7 @@ import (
 	"stampede/platform/store/bus/natsserver"
 	"stampede/platform/store/outbox"
 	"stampede/platform/store/pg"
+	"stampede/platform/store/pulse"
 	"stampede/platform/store/redisx"
 	"stampede/platform/store/rollback"
 )
@@ -67,6 +68,7 @@ type Stores struct {
 	Locks *redisx.Locks
 	Bus   *bus.Bus
 	Relay *outbox.Relay
+	Pulse *pulse.Pulse // what the loops wait for
 	Clock *clock.Server
 	// StreamDir is where the embedded NATS keeps its streams; "" where NATS is a server
 	// of its own.
@@ -130,7 +132,9 @@ func Open(ctx context.Context, a *app.App, cfg Config, deps Deps) (*Stores, erro
 	}
 	a.OnStop("bus", s.Bus.Close)
 	a.OnReady("nats", s.Bus.Healthy)
+	s.Pulse = pulse.New(s.Pools["platform"], deps.Log, deps.Metrics)
 	s.Relay = outbox.New(s.Pools["platform"], s.Bus, cfg.Records.RetryRefused, deps.Refused, deps.Failed, deps.Log, deps.Metrics)
+	s.Relay.Pulse = s.Pulse
 	s.Clock = clock.NewServer(s.Redis, deps.Log)
 	deps.Metrics.MustRegister(telemetry.NewPools(s.Pools, s.Redis), s.Clock)
 	if err := s.Clock.Sample(ctx); err != nil {

@@ -58,13 +58,13 @@ type Config struct {
 func (w *Watch) Open(cfg Config, rt *httpx.Router) ([]app.Worker, error) {
 	pool := w.stores.Pools["platform"]
 	parts := alarm.Parts{
-		Listen: cfg.Listen, Bus: w.stores.Bus,
+		Listen: cfg.Listen, Bus: w.stores.Bus, Postgres: w.stores.Pulse.Ping,
 		Redis: func(ctx context.Context) error { return redisx.Writable(ctx, w.stores.Redis) },
 	}
 	if w.stores.SingleInstance() {
 		parts.StreamDir, parts.StreamBytes = w.stores.StreamDir, cfg.StreamBytes
 	}
-	workers, err := alarm.Workers(pool, cfg.Webhook, parts, w.log, w.metrics, cfg.Probes...)
+	workers, err := alarm.Workers(pool, w.stores.Pulse, cfg.Webhook, parts, w.log, w.metrics, cfg.Probes...)
 	if err != nil {
 		return nil, err
 	}

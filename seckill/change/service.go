@@ -18,6 +18,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
 	"stampede/platform/store/pg"
+	"stampede/platform/store/pulse"
 	"stampede/platform/watch/audit"
 	"stampede/seckill/browse"
 	"stampede/seckill/catalogue"
@@ -34,6 +35,7 @@ type Waker interface{ Wake() }
 // Deps are what changes work with; all are required unless they say otherwise.
 type Deps struct {
 	DB        *pgxpool.Pool
+	Pulse     *pulse.Pulse // nil: the lifecycle asks itself
 	Stock     *inventory.Service
 	Outbox    Waker
 	Catalogue *catalogue.Catalogue
@@ -99,6 +101,9 @@ const (
 	// are decided item by item in Redis, and an operator's action updates the
 	// status itself.
 	lifecycleEvery = time.Second
+	// advanceDue is whether a transition is due, see StartDue and EndDue.
+	advanceDue = `EXISTS (SELECT FROM seckill.activities a WHERE a.status = 'running' AND a.ends_at <= now()
+	OR a.status = 'scheduled' AND (SELECT min(s.opens_at) FROM seckill.sessions s WHERE s.activity_id = a.id) <= now())`
 	// housekeepingEvery is often enough for a table that grows by a row per
 	// creating request, and for entries of a few bytes in Redis.
 	housekeepingEvery = time.Hour
@@ -110,7 +115,7 @@ func (s *Service) runLifecycle(ctx context.Context) error {
 	if !s.cfg.CanPay {
 		s.deps.Log.WarnContext(ctx, "no payment provider is set up: only free items can be published, and open orders cannot be paid")
 	}
-	return app.Loop{Every: lifecycleEvery, Do: s.advanceAll, Log: s.deps.Log, Failed: "activity transitions failed"}.Run(ctx)
+	return app.Loop{Every: lifecycleEvery, Due: s.deps.Pulse.Due(advanceDue), Do: s.advanceAll, Log: s.deps.Log, Failed: "activity transitions failed"}.Run(ctx)
 }
 
 func (s *Service) keepHouse(ctx context.Context) error {

@@ -16,6 +16,7 @@ import (
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pulse"
 	"stampede/platform/store/redisx"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/reservation"
@@ -42,6 +43,7 @@ type Config struct {
 type Deps struct {
 	Catalogue  *catalogue.Catalogue
 	DB         *pgxpool.Pool // seckill's
+	Pulse      *pulse.Pulse  // nil: the loops ask themselves
 	Bus        *bus.Bus
 	Clock      clock.Clock // the Redis server's time, by estimate
 	Orders     risk.Orders
@@ -68,7 +70,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	d := &Service{cfg: cfg}
 	var err error
 	d.risk, err = risk.New(cfg.Risk, risk.Deps{
-		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
+		DB: deps.DB, Pulse: deps.Pulse, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 		Items: deps.Catalogue, Orders: deps.Orders, Blacklist: deps.Blacklist, SigningKey: deps.SigningKey, Keep: cfg.Keep,
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/blacklist"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pulse"
 	"stampede/platform/store/snapshot"
 	"stampede/seckill/catalogue"
 )
@@ -45,6 +46,7 @@ type Blacklist interface {
 // required.
 type Deps struct {
 	DB        *pgxpool.Pool // the seckill module's
+	Pulse     *pulse.Pulse  // nil: the loops ask themselves
 	Bus       *bus.Bus
 	Clock     clock.Clock // the Redis server's time, by estimate
 	Log       *slog.Logger
@@ -87,7 +89,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 		unpaid: unpaid{of: map[taking]closings{}},
 	}
 	s.current = snapshot.New(snapshot.Source[picture]{
-		Name: "risk", Table: "risk.revision", Read: s.readPicture, Failures: m.refreshFailures, DB: deps.DB, Bus: deps.Bus, Log: deps.Log,
+		Name: "risk", Table: "risk.revision", Read: s.readPicture, Failures: m.refreshFailures, DB: deps.DB, Pulse: deps.Pulse, Bus: deps.Bus, Log: deps.Log,
 	}, &picture{})
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -13,7 +14,10 @@ type Loop struct {
 	Retry time.Duration
 	// Kick triggers an earlier run; nil never does.
 	Kick <-chan struct{}
-	Do   func(ctx context.Context) error
+	// Due, unless nil, triggers the runs instead of Every, which is then only the pause
+	// after a failure: for what learns elsewhere that it has something to do.
+	Due <-chan struct{}
+	Do  func(ctx context.Context) error
 	// Log receives the message Failed with the error, once per outage.
 	Log    *slog.Logger
 	Failed string
@@ -36,11 +40,19 @@ func (l Loop) Run(ctx context.Context) error {
 			}
 		}
 		failing = err != nil
+		next := tick.C
+		if l.Due != nil && !failing {
+			tick.Stop()
+			next = nil
+		} else if l.Due != nil {
+			tick.Reset(cmp.Or(l.Retry, l.Every))
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.Kick:
-		case <-tick.C:
+		case <-l.Due:
+		case <-next:
 		}
 	}
 }

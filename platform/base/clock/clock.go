@@ -33,9 +33,12 @@ const (
 	// sampleEvery is how often Redis is queried: a clock change on its server
 	// is followed within a second, the tolerance of every local decision.
 	sampleEvery = time.Second
-	// samplesPerRound is how many times one round calls TIME; the answer with
+	// samplesPerRound is how many times one round calls TIME at most; the answer with
 	// the shortest round trip carries the smallest error (half of it) and wins.
 	samplesPerRound = 3
+	// shortTrip is a round trip after which one round asks no more: half a millisecond of
+	// error is nothing beside the second that local decisions tolerate.
+	shortTrip = time.Millisecond
 	// maxTrip is the longest round trip that is accepted. Such a sample may be
 	// off by half of it, which is the second that local decisions tolerate.
 	maxTrip = 2 * time.Second
@@ -127,6 +130,9 @@ func (s *Server) Sample(ctx context.Context) error {
 		trip := s.Local().Sub(sent)
 		if f := (&fix{local: sent.Add(trip / 2), server: t, err: trip / 2}); best == nil || f.err < best.err {
 			best = f
+		}
+		if trip < shortTrip {
+			break
 		}
 	}
 	if best.err > maxTrip/2 {

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/identity/account/accountevent"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/store/outbox"
+	"stampede/platform/store/pulse"
 )
 
 // Revoker ends access tokens before they expire; platform/identity/revoke implements
@@ -32,6 +33,7 @@ type Revoker interface {
 // share, and what other modules ask about them. Safe for concurrent use.
 type Store struct {
 	DB       *pgxpool.Pool
+	Pulse    *pulse.Pulse // nil: the loops ask themselves
 	Revoke   Revoker
 	SendsSMS bool // whether there is anything that takes SMS
 	Config   Config

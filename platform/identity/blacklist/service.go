@@ -18,6 +18,7 @@ import (
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/blacklist/internal/blacklistdb"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pulse"
 	"stampede/platform/store/snapshot"
 )
 
@@ -44,6 +45,7 @@ const (
 // Deps are the list's dependencies; all are required.
 type Deps struct {
 	DB       *pgxpool.Pool
+	Pulse    *pulse.Pulse // see snapshot.Source
 	Bus      *bus.Bus
 	Clock    clock.Clock
 	Log      *slog.Logger
@@ -78,7 +80,7 @@ func New(set Settings, deps Deps) *Service {
 	}
 	s.current = snapshot.New(snapshot.Source[index]{
 		Name: "blacklist", Table: "platform.blacklist_revision", Read: s.read, Failures: failures,
-		DB: deps.DB, Bus: deps.Bus, Log: deps.Log,
+		DB: deps.DB, Pulse: deps.Pulse, Bus: deps.Bus, Log: deps.Log,
 	}, newIndex(nil))
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stampede_blacklist_entries", Help: "Blacklist entries in this instance's memory.",

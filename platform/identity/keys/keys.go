@@ -32,6 +32,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/keys/internal/keysdb"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pulse"
 	"stampede/platform/store/snapshot"
 )
 
@@ -74,6 +75,7 @@ func wellFormed(key string) bool {
 // Deps are the package's dependencies.
 type Deps struct {
 	DB      *pgxpool.Pool
+	Pulse   *pulse.Pulse // see snapshot.Source
 	Bus     *bus.Bus
 	Clock   clock.Clock
 	Log     *slog.Logger
@@ -101,7 +103,7 @@ type known struct {
 func New(deps Deps) *Service {
 	s := &Service{deps: deps, used: map[int64]time.Time{}}
 	s.current = snapshot.New(snapshot.Source[index]{
-		Name: "api-keys", Table: "account.api_keys_revision", Read: read, DB: deps.DB, Bus: deps.Bus, Log: deps.Log,
+		Name: "api-keys", Table: "account.api_keys_revision", Read: read, DB: deps.DB, Pulse: deps.Pulse, Bus: deps.Bus, Log: deps.Log,
 		Failures: promauto.With(deps.Metrics).NewCounter(prometheus.CounterOpts{
 			Name: "stampede_api_keys_refresh_failures_total", Help: "Failed reads of the API keys from Postgres.",
 		}),

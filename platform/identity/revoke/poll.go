@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/platform/identity/revoke/internal/revokedb"
+	"stampede/platform/store/pulse"
 )
 
 const (
@@ -48,13 +49,14 @@ func (s *Service) Load(ctx context.Context) error {
 	return s.read(ctx, &r)
 }
 
-// poll reads new revocations twice a second, and when Tell asks, until ctx ends.
+// poll reads new revocations when a pulse says that something was committed, twice a second where there is no pulse or
+// reading failed, and when Tell asks, until ctx ends.
 func (s *Service) poll(ctx context.Context) error {
 	var r reader
 	defer r.close()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	failing := false
+	committed, failing := s.deps.Pulse.Changed(pulse.Commits), false
 	for {
 		// Taken before the read, which therefore sees what they have committed.
 		asked := s.takeAsked()
@@ -69,10 +71,15 @@ func (s *Service) poll(ctx context.Context) error {
 				s.deps.Log.InfoContext(ctx, "reading revocations works again")
 			}
 		}
+		next := tick.C
+		if committed != nil && !failing {
+			next = nil
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-committed:
+		case <-next:
 		case <-s.wake:
 		}
 	}

@@ -119,16 +119,17 @@ func keep(ctx context.Context, db pg.DB, l Lease, ttl time.Duration) error {
 }
 
 // Elector performs leader election among loops of the same name, through a
-// lease that the leader renews in each round. Not safe for concurrent use.
+// lease that the leader renews in the first round after a third of TTL. Not safe for concurrent use.
 type Elector struct {
 	DB     pg.DB
 	Name   string
 	Holder string // the same in each round, another in each process
 	// TTL is how long a leader stays leader without a round. It must exceed the
-	// time between two rounds, so that a busy leader stays leader.
+	// time between two rounds and a third of itself, so that a busy leader stays leader.
 	TTL time.Duration
 
-	held Lease
+	held    Lease
+	renewed time.Time // before the request that renewed or acquired held
 }
 
 // Lead runs a loop until ctx ends. Do runs only in the rounds in which this loop is
@@ -152,19 +153,26 @@ func (e *Elector) Lead(ctx context.Context, loop app.Loop, standBy func()) error
 	return err
 }
 
-// isLeader renews the lease, or acquires it when it is free, and reports whether
-// this loop may make the next round. After an error the loop must skip the
+// isLeader renews the lease when a third of it has passed, or acquires it when it is
+// free, and reports whether this loop may make the next round. After an error the loop must skip the
 // round, because another loop may be leader.
 func (e *Elector) isLeader(ctx context.Context) (bool, error) {
+	asked := time.Now()
 	if e.held.Token != 0 {
+		if asked.Sub(e.renewed) < e.TTL/3 {
+			return true, nil
+		}
 		if ok, err := Renew(ctx, e.DB, e.held, e.TTL); err != nil || ok {
+			if err == nil {
+				e.renewed = asked
+			}
 			return ok && err == nil, err
 		}
 		e.held = Lease{}
 	}
 	l, ok, err := Acquire(ctx, e.DB, e.Name, e.Holder, e.TTL)
 	if ok {
-		e.held = l
+		e.held, e.renewed = l, asked
 	}
 	return ok, err
 }

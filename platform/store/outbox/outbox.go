@@ -53,7 +53,7 @@
 // Relay.Run and Housekeeper.Run are workers: they block until their context
 // ends. The relay then sends the remaining rows, for 3 s at most; stop it after
 // the components that write rows. Wake makes the relay pick up a commit
-// immediately; otherwise it polls every 200 ms.
+// immediately; otherwise a pulse finds the row within 200 ms (platform/store/pulse).
 package outbox
 
 import (

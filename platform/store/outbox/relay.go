@@ -11,11 +11,12 @@ import (
 
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
+	"stampede/platform/store/pulse"
 )
 
 const (
-	// pollEvery is how often the relay polls for rows whose wake-up was lost or
-	// went to another instance.
+	// pollEvery is how often the relay polls, where it has no pulse, for rows whose
+	// wake-up was lost or went to another instance.
 	pollEvery = 200 * time.Millisecond
 	// takenPause is how soon a woken relay retries while another one has the
 	// lock: the other may have queried before the commit that woke this one.
@@ -34,8 +35,15 @@ const (
 	relayLock = 0x6f7574626f78 // "outbox"
 )
 
+// due is whether the relay has something to send: rows, and refused events whose next
+// attempt is due.
+const due = `EXISTS (SELECT FROM platform.outbox WHERE sent_at IS NULL)
+	OR EXISTS (SELECT FROM platform.outbox_refused WHERE next_try <= clock_timestamp())`
+
 // Relay publishes the outbox. One per process; create it with New.
 type Relay struct {
+	Pulse *pulse.Pulse // asks for what is due in place of the relay's own polls; set it before Run, nil for none
+
 	pool *pgxpool.Pool
 	bus  *bus.Bus
 	log  *slog.Logger
@@ -106,7 +114,7 @@ func (r *Relay) Wake() {
 func (r *Relay) Run(ctx context.Context) error {
 	work, end := workUntil(ctx)
 	defer end()
-	pause := time.Duration(0)
+	pause, waiting := time.Duration(0), r.Pulse.Due(due)
 	for ctx.Err() == nil {
 		r.recall(work)
 		r.retry(work)
@@ -124,12 +132,12 @@ func (r *Relay) Run(ctx context.Context) error {
 		case outcome == taken:
 			// Once woken, retry soon, for as long as the other relay may be
 			// busy with rows it saw before.
-			if r.sleep(ctx, r.poll, r.wake) {
+			if r.rest(ctx, waiting) {
 				r.Wake()
 				r.sleep(ctx, takenPause, nil)
 			}
 		default:
-			r.sleep(ctx, r.poll, r.wake)
+			r.rest(ctx, waiting)
 		}
 		pause = 0
 	}
@@ -156,6 +164,27 @@ func workUntil(ctx context.Context) (work context.Context, end func()) {
 		context.AfterFunc(work, func() { grace.Stop() })
 	})
 	return work, func() { forget(); cancel() }
+}
+
+// rest waits for the next poll, of the pulse if there is one, for a wake-up, which it
+// reports, or for the end of ctx. What a recreated EVENTS has lost ends it too.
+func (r *Relay) rest(ctx context.Context, due <-chan struct{}) (woken bool) {
+	tick := time.NewTicker(r.poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-r.wake:
+			return true
+		case <-due:
+			return false
+		case <-tick.C:
+			if due == nil || !r.bus.EventsCreated().Equal(r.recalled) {
+				return false
+			}
+		}
+	}
 }
 
 // sleep waits for d, for a wake-up, which it reports, or for the end of ctx.

@@ -21,6 +21,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
 	"stampede/platform/store/pg"
+	"stampede/platform/store/pulse"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
@@ -134,6 +135,21 @@ func TestWakeSendsWithoutPolling(t *testing.T) {
 		add(t, pool, "x")
 		r.Wake()
 		pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == i+1 }, "the event arrives")
+	}
+}
+
+// A row whose writer died before it could wake a relay is sent by the next pulse.
+func TestPulseSendsWithoutPolling(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	r := relay(pool, b)
+	outbox.NeverPoll(r)
+	r.Pulse = pulse.New(pool, discard(), nil)
+	pgtest.Work(t, r.Pulse.Worker().Run)
+	pgtest.Work(t, r.Run)
+	for _, data := range []string{"first", "second"} {
+		add(t, pool, data)
+		allSent(t, pool)
 	}
 }
 

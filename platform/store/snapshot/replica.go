@@ -3,7 +3,7 @@
 //
 // The source has a revision, one number in one row, which every change raises
 // in its own transaction. After the commit a broadcast makes all instances
-// compare it; an instance that misses the broadcast compares twice a second. So
+// compare it; an instance that misses the broadcast compares in each pulse (platform/store/pulse). So
 // a change takes effect everywhere within a second, and on the instance that
 // made it before Change returns. A copy is immutable, belongs to one revision,
 // and is replaced as a whole. While Postgres is away the last copy stays in
@@ -25,6 +25,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
+	"stampede/platform/store/pulse"
 )
 
 const (
@@ -35,7 +36,7 @@ const (
 	readTimeout = 3 * time.Second
 )
 
-// Source is the part of Postgres that a Replica copies. All fields are required.
+// Source is the part of Postgres that a Replica copies. All fields are required, except as they say.
 type Source[T any] struct {
 	Name string // in errors, log lines and the broadcast's subject: "blacklist"
 	// Table has the column revision and one row. Its name is inserted into the
@@ -46,9 +47,10 @@ type Source[T any] struct {
 	// Failures counts failed reads.
 	Failures prometheus.Counter
 
-	DB  *pgxpool.Pool
-	Bus *bus.Bus
-	Log *slog.Logger
+	DB    *pgxpool.Pool
+	Pulse *pulse.Pulse // compares the revision in place of the replica's own polls; nil for none
+	Bus   *bus.Bus
+	Log   *slog.Logger
 }
 
 // Replica is the newest copy of a source. Safe for concurrent use.
@@ -151,7 +153,7 @@ func (r *Replica[T]) Run(ctx context.Context) error {
 	}
 	defer stop()
 	return app.Loop{
-		Every: pollEvery, Kick: kicks, Do: r.Refresh, Log: r.source.Log.With("source", r.source.Name),
+		Every: pollEvery, Kick: kicks, Due: r.source.Pulse.Changed(`SELECT revision FROM ` + r.source.Table), Do: r.Refresh, Log: r.source.Log.With("source", r.source.Name),
 		Failed: "refresh from Postgres failed, the last copy stays in use",
 	}.Run(ctx)
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pulse"
 	"stampede/platform/store/snapshot"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
@@ -53,10 +54,11 @@ type instance struct {
 	failures prometheus.Counter
 }
 
-func (s bundle) instance() instance {
+func (s bundle) instance(beats ...*pulse.Pulse) instance {
 	failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"})
 	return instance{snapshot.New(snapshot.Source[[]string]{
-		Name: "words", Table: "words_revision", Failures: failures, DB: s.db, Bus: s.bus, Log: slog.New(slog.DiscardHandler),
+		Pulse: append(beats, nil)[0],
+		Name:  "words", Table: "words_revision", Failures: failures, DB: s.db, Bus: s.bus, Log: slog.New(slog.DiscardHandler),
 		Read: func(ctx context.Context, tx pgx.Tx) (*[]string, error) {
 			rows, err := tx.Query(ctx, `SELECT word FROM words ORDER BY word`)
 			if err != nil {
@@ -93,6 +95,21 @@ func TestChangeIsVisibleEverywhere(t *testing.T) {
 	s.exec(`INSERT INTO words VALUES ('b')`)
 	s.exec(`UPDATE words_revision SET revision = revision + 1`)
 	pgtest.Eventually(t, inForce, func() bool { return two.words() == "a b" }, "a change that was not broadcast is found")
+}
+
+// With a pulse, an instance that missed the broadcast asks nothing itself.
+func TestPulseFindsAChange(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	beats := pulse.New(s.db, slog.New(slog.DiscardHandler), nil)
+	pgtest.Work(t, beats.Worker().Run)
+	i := s.instance(beats)
+	pgtest.Work(t, i.Run)
+	for _, word := range []string{"a", "b"} {
+		s.exec(`INSERT INTO words VALUES ($1)`, word)
+		s.exec(`UPDATE words_revision SET revision = revision + 1`)
+		pgtest.Eventually(t, inForce, func() bool { return strings.HasSuffix(i.words(), word) }, "the change is found")
+	}
 }
 
 // A transaction that does not change the source, or fails, does not raise the revision.

@@ -31,6 +31,8 @@ type Raised struct {
 const (
 	// publishEvery is how late an incident's event may be.
 	publishEvery = time.Second
+	// unpublished is whether an incident has no event yet.
+	unpublished = `EXISTS (SELECT FROM platform.alarms WHERE published_incident < incident)`
 	// publishTimeout bounds one round.
 	publishTimeout = 5 * time.Second
 	// publishAtMost bounds one transaction; the others follow a second later.

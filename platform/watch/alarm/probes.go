@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,6 +25,8 @@ type Parts struct {
 	// unhealthy one of several instances.
 	Listen string
 	Bus    *bus.Bus
+	// Postgres fails if it cannot be reached; nil pings the pool.
+	Postgres func(ctx context.Context) error
 	// Redis is redisx.Writable.
 	Redis func(ctx context.Context) error
 	// StreamDir is where the embedded NATS server keeps its streams, "" for an
@@ -52,6 +55,10 @@ const (
 // Probes returns the probes of one instance's parts, of its outbox and of its
 // connection to Postgres, whose alarm is recorded when Postgres is back.
 func Probes(pool *pgxpool.Pool, p Parts) []Probe {
+	if p.Postgres == nil {
+		p.Postgres = pool.Ping
+	}
+	p.Redis = shared(p.Redis)
 	instance := "instance " + p.Listen
 	if host, err := os.Hostname(); err == nil {
 		instance += " on " + host
@@ -61,13 +68,28 @@ func Probes(pool *pgxpool.Pool, p Parts) []Probe {
 		ping(GrantsFull, "stream of grants", unwellFor, only(bus.ErrFull, p.Bus.Healthy)),
 		ping(RedisUnreachable, instance, awayFor, but(redisx.ErrRefuses, p.Redis)),
 		ping(RedisRefuses, instance, awayFor, only(redisx.ErrRefuses, p.Redis)),
-		ping(PostgresUnreachable, instance, awayFor, pool.Ping),
+		ping(PostgresUnreachable, instance, awayFor, p.Postgres),
 		OutboxProbe(pool),
 	}
 	if p.StreamDir != "" {
 		probes = append(probes, diskSpace(p.StreamDir, p.StreamBytes))
 	}
 	return probes
+}
+
+// shared is a look whose result two probes use that ask at the same time.
+func shared(look func(context.Context) error) func(context.Context) error {
+	var mu sync.Mutex
+	var last error
+	var began time.Time
+	return func(ctx context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(began) > pingEvery/2 {
+			began, last = time.Now(), look(ctx)
+		}
+		return last
+	}
 }
 
 // only fails as look does with one error, which has an alarm of its own.

@@ -10,13 +10,14 @@ import (
 
 	"stampede/platform/base/app"
 	"stampede/platform/store/pg"
+	"stampede/platform/store/pulse"
 	"stampede/platform/watch/alarm/internal/alarmdb"
 )
 
 // Workers are an instance's loops: one runs the probes of its parts and any further
 // ones, one posts to hook, one publishes incidents. Workers registers the collector of
 // open alarms and the notifier's metrics with metrics, and returns what is wrong with hook.
-func Workers(pool *pgxpool.Pool, hook Webhook, parts Parts, log *slog.Logger, metrics prometheus.Registerer, more ...Probe) ([]app.Worker, error) {
+func Workers(pool *pgxpool.Pool, p *pulse.Pulse, hook Webhook, parts Parts, log *slog.Logger, metrics prometheus.Registerer, more ...Probe) ([]app.Worker, error) {
 	notifier, err := NewNotifier(pool, hook, log, metrics)
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func Workers(pool *pgxpool.Pool, hook Webhook, parts Parts, log *slog.Logger, me
 		{Name: "alarm-watch", Run: NewWatch(pool, log, append(Probes(pool, parts), more...)...).Run},
 		{Name: "alarm-webhook", Run: notifier.Run},
 		{Name: "alarm-events", Run: app.Loop{
-			Every: publishEvery, Log: log, Failed: "publishing alarms failed, retrying",
+			Every: publishEvery, Due: p.Due(unpublished), Log: log, Failed: "publishing alarms failed, retrying",
 			Do: func(ctx context.Context) error { return publish(ctx, pool) },
 		}.Run},
 	}, nil

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,7 +19,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"stampede/platform/base/app"
 )
@@ -188,7 +189,7 @@ func (d *dataDir) disownPidFile() error {
 func (s *Stack) postgresPart() part {
 	p := part{server: postgresServer(s.data.path), sockets: []string{postgresSocket, postgresSocket + ".lock"}}
 	p.start = func(ctx context.Context) (*child, error) { return s.startPostgres(ctx, p.server) }
-	p.check = func(ctx context.Context) error { return checkPostgres(ctx, s.sockets.path) }
+	p.check = s.checkPostgres
 	return p
 }
 
@@ -224,19 +225,42 @@ func (s *Stack) startPostgres(ctx context.Context, srv server) (*child, error) {
 	}
 }
 
-// checkPostgres fails unless the server answers a new connection. A refusal is
-// an answer, except that of a server which is shutting down: it waits for the
-// connections of the pools to be closed.
-func checkPostgres(ctx context.Context, sockets string) error {
-	conn, err := pgx.Connect(ctx, databaseURL(sockets, database))
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !strings.Contains(refused.Message, "shutting down") {
-		return nil
+// sslRequest asks a server whether it speaks TLS, which each connection may begin with
+// and each server answers by one byte.
+var sslRequest = []byte{0, 0, 0, 8, 4, 210, 22, 47}
+
+// checkPostgres fails unless the server's main process gives a new connection to a
+// backend that answers, or is shutting down: then it waits for the connections of the
+// pools to be closed. A login would ask the same, and costs ten times as much.
+func (s *Stack) checkPostgres(ctx context.Context) error {
+	if s.data.shutsDown() {
+		return errors.New("it is shutting down")
 	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.sockets.path, postgresSocket))
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	_ = conn.Close(ctx) // no statement is running on it
+	defer func() { _ = conn.Close() }() // nothing is lost with it
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+	}
+	if _, err := conn.Write(sslRequest); err != nil {
+		return fmt.Errorf("ask: %w", err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		return fmt.Errorf("ask: %w", err)
+	}
 	return nil
+}
+
+// shutsDown reports whether Postgres has written into its postmaster.pid, whose eighth
+// line is its state, that it is shutting down.
+func (d *dataDir) shutsDown() bool {
+	raw, err := os.ReadFile(d.at("postgres/postmaster.pid"))
+	lines := strings.Split(string(raw), "\n")
+	return err == nil && len(lines) >= 8 && strings.TrimSpace(lines[7]) == "stopping"
 }
 
 // databaseURL returns the URL of a database over the socket folder.

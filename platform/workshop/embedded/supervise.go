@@ -16,7 +16,7 @@ import (
 
 // pace says how soon a dead or hanging server is running again.
 type pace struct {
-	// checkEvery is the time between two health checks: a Postgres backend for each costs less than 1 % of a core.
+	// checkEvery is the time between two health checks: a Postgres backend for each costs a few tenths of 1 % of a core.
 	checkEvery time.Duration
 	// checkTimeout bounds one check, which takes a millisecond on a healthy server.
 	checkTimeout time.Duration

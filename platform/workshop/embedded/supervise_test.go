@@ -87,6 +87,20 @@ func TestHangingServersAreRestarted(t *testing.T) {
 	assertRestarted(t, s, restarts, "did not answer for ")
 }
 
+// TestPostgresThatShutsDownIsRestarted: it would wait for the connections of the pools.
+func TestPostgresThatShutsDownIsRestarted(t *testing.T) {
+	t.Parallel()
+	s, restarts := supervised(t)
+	connect(t, s) // for which it waits
+	require.NoError(t, childOf(t, s, "Postgres").cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case r := <-restarts:
+		require.Contains(t, "the cause", r.Cause, "did not answer for ")
+	case <-time.After(30 * time.Second):
+		t.Fatal("not restarted")
+	}
+}
+
 // TestHangIsFoundInTime: of the ten seconds in which a sale goes on, the start and
 // the Loads need six.
 func TestHangIsFoundInTime(t *testing.T) {

@@ -26,6 +26,7 @@ const (
 	// noteAttempts fit into a quarter of an hour, after which the gateway is down and
 	// the note stale.
 	noteAttempts = 7
+	notesDue     = `EXISTS (SELECT FROM account.notes WHERE next_try <= clock_timestamp())`
 	// staffCode is a note that is a login code, see takeSMS.
 	staffCode = "code"
 )
@@ -34,7 +35,7 @@ const (
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{{
 		Name: "account-notes",
-		Run:  app.Loop{Every: notesEvery, Do: s.SendDue, Log: s.store.Log, Failed: "sending notes to users failed"}.Run,
+		Run:  app.Loop{Every: notesEvery, Due: s.store.Pulse.Due(notesDue), Do: s.SendDue, Log: s.store.Log, Failed: "sending notes to users failed"}.Run,
 	}}
 }
 

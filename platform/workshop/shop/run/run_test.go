@@ -39,6 +39,11 @@ func TestRunLifecycle(t *testing.T) {
 	require.Equal(t, "the status of the public metrics", shop.Get(t, p.URL+"/metrics"), http.StatusNotFound)
 	require.Equal(t, "the books are proved", playSale(t, data, "--demo")["books_proved"], true)
 
+	beats := shop.Scrape(t, p.Ops)
+	if beats.Sum("stampede_pulses_total{result=answered}") < 1 || beats.Sum("stampede_pulses_total{result=failed}") != 0 {
+		t.Error("a loop's question to Postgres cannot be answered")
+	}
+
 	second := shop.StartRun(t, data)
 	<-second.Ended
 	require.Equal(t, "exit code of a second start on the same data", second.Cmd.ProcessState.ExitCode(), 13)

@@ -1,0 +1,6 @@
+package pulse
+
+import "context"
+
+// Ask makes one pulse.
+func (p *Pulse) Ask(ctx context.Context) error { return p.ask(ctx) }
