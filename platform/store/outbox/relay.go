@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"stampede/platform/base/app"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
 	"stampede/platform/store/pulse"
@@ -124,7 +125,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			pause = min(max(2*pause, firstBackoff), mostBackoff)
 			r.failed.Inc()
 			r.log.WarnContext(ctx, "outbox window failed, retrying", "error", err, "pause", pause.String())
-			r.sleep(ctx, pause, nil)
+			_ = app.Sleep(ctx, pause) // the loop looks at ctx
 			continue
 		case outcome == more:
 			pause = 0
@@ -134,7 +135,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			// busy with rows it saw before.
 			if r.rest(ctx, waiting) {
 				r.Wake()
-				r.sleep(ctx, takenPause, nil)
+				_ = app.Sleep(ctx, takenPause) // as above
 			}
 		default:
 			r.rest(ctx, waiting)
@@ -185,17 +186,4 @@ func (r *Relay) rest(ctx context.Context, due <-chan struct{}) (woken bool) {
 			}
 		}
 	}
-}
-
-// sleep waits for d, for a wake-up, which it reports, or for the end of ctx.
-func (r *Relay) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-wake:
-		return true
-	}
-	return false
 }

@@ -40,7 +40,7 @@ func TestRunLifecycle(t *testing.T) {
 	require.Equal(t, "the books are proved", playSale(t, data, "--demo")["books_proved"], true)
 
 	beats := shop.Scrape(t, p.Ops)
-	if beats.Sum("stampede_pulses_total{result=answered}") < 1 || beats.Sum("stampede_pulses_total{result=failed}") != 0 {
+	if beats.Sum(t, "stampede_pulses_total{result=answered}") < 1 || beats.Sum(t, "stampede_pulses_total{result=failed}") != 0 {
 		t.Error("a loop's question to Postgres cannot be answered")
 	}
 
