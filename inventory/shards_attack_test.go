@@ -83,7 +83,7 @@ func TestLateAnswerDoesNotHideAHolder(t *testing.T) {
 
 	l := &late{arm: make(chan struct{}, 1), asked: make(chan struct{}), release: make(chan struct{})}
 	client := redis.NewClient(b.rdb.Options())
-	defer client.Close()
+	defer func() { require.NoError(t, client.Close()) }()
 	client.AddHook(l)
 	door := b.on(client) // another process
 	b.Service = b.instance()
@@ -163,7 +163,7 @@ func TestMovesDuringAReadAreNoViolation(t *testing.T) {
 		b.sell(item.Counter(3), epoch, at(3, k))
 	}
 	client := redis.NewClient(b.rdb.Options())
-	defer client.Close()
+	defer func() { require.NoError(t, client.Close()) }()
 	borrower, moves := item.Counter(3), 0
 	client.AddHook(&betweenShards{first: item.Counter(1).HoldsKey(epoch), do: func() {
 		moves++
