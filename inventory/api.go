@@ -30,7 +30,6 @@ type (
 
 	Attempt  = decide.Attempt
 	Decision = decide.Decision
-	Part     = decide.Part
 	Whole    = ledger.Whole
 	Result   = decide.Result
 	Gate     = decide.Gate

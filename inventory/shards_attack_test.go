@@ -45,32 +45,31 @@ func TestUnlimitedItemWithShards(t *testing.T) {
 	require.Equal(t, "the Load", fmt.Sprint(b.Load(t.Context(), 1)), "<nil>")
 }
 
-// late delays the answer of Redis to the next call of a script with so many figures, as a slow network does.
-type late struct {
-	arm     chan struct{}
-	asked   chan struct{}
-	release chan struct{}
-}
+// afterCall does something between the answer of Redis to a command and its caller.
+type afterCall func(cmd redis.Cmder)
 
-func (l *late) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (l *late) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (afterCall) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (afterCall) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (l *late) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (do afterCall) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if err != nil || !strings.HasPrefix(cmd.Name(), "eval") {
-			return err
-		}
-		select {
-		case <-l.arm:
-			close(l.asked)
-			<-l.release
-		default:
+		if err == nil {
+			do(cmd)
 		}
 		return err
 	}
+}
+
+// through is another process, for whose commands something is done.
+func (b *bundle) through(do afterCall) *Service {
+	b.t.Helper()
+	client := redis.NewClient(b.rdb.Options())
+	b.t.Cleanup(func() { require.NoError(b.t, client.Close()) })
+	client.AddHook(do)
+	return b.on(client)
 }
 
 // An answer from before a Load that arrives after it must not make this process ask the wrong shard about a user.
@@ -81,21 +80,27 @@ func TestLateAnswerDoesNotHideAHolder(t *testing.T) {
 	holder := at(2, 0)
 	b.sell(item, epoch, holder)
 
-	l := &late{arm: make(chan struct{}, 1), asked: make(chan struct{}), release: make(chan struct{})}
-	client := redis.NewClient(b.rdb.Options())
-	defer func() { require.NoError(t, client.Close()) }()
-	client.AddHook(l)
-	door := b.on(client) // another process
+	arm, asked, release := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	door := b.through(func(cmd redis.Cmder) { // as a slow network does
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			select {
+			case <-arm:
+				close(asked)
+				<-release
+			default:
+			}
+		}
+	})
 	b.Service = b.instance()
 	b.store.StockShards = 4
 
 	done := make(chan error, 1)
 	go func() {
 		var d Decision
-		l.arm <- struct{}{}
+		arm <- struct{}{}
 		done <- door.Reserve(t.Context(), item, epoch, []Attempt{at(0, 3)}, &d)
 	}()
-	<-l.asked // Redis has decided, under one shard; the answer is on its way
+	<-asked // Redis has decided, under one shard; the answer is on its way
 	st := b.state(item)
 	require.Equal(t, "granted", st.Seq, int64(2))
 	b.orders.put(item, at(0, 3), epoch, "pending_payment")
@@ -111,7 +116,7 @@ func TestLateAnswerDoesNotHideAHolder(t *testing.T) {
 	}
 	no, _, _, _, ok, err := door.Hold(t.Context(), item, holder.User)
 	require.Equal(t, "before the late answer", fmt.Sprint(no, ok, err), fmt.Sprint(holder.No, true, nil))
-	close(l.release)
+	close(release)
 	require.NoError(t, <-done)
 	no, _, _, _, ok, err = door.Hold(t.Context(), item, holder.User)
 	require.Equal(t, "after it", fmt.Sprint(no, ok, err), fmt.Sprint(holder.No, true, nil))
@@ -131,27 +136,6 @@ func TestForgetRemovesEveryShard(t *testing.T) {
 	require.Equal(t, "keys left", fmt.Sprint(keys, err), "[] <nil>")
 }
 
-// betweenShards does something after a check has read the first shard of an item and before it reads the others.
-type betweenShards struct {
-	first string
-	do    func()
-}
-
-func (*betweenShards) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (*betweenShards) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h *betweenShards) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if cmd.Name() == "hscan" && len(cmd.Args()) > 1 && fmt.Sprint(cmd.Args()[1]) == h.first {
-			h.do()
-		}
-		return err
-	}
-}
-
 // Units that move between shards while an item is read are no difference of its books.
 func TestMovesDuringAReadAreNoViolation(t *testing.T) {
 	t.Parallel()
@@ -162,23 +146,22 @@ func TestMovesDuringAReadAreNoViolation(t *testing.T) {
 		b.sell(item.Counter(2), epoch, at(2, k))
 		b.sell(item.Counter(3), epoch, at(3, k))
 	}
-	client := redis.NewClient(b.rdb.Options())
-	defer func() { require.NoError(t, client.Close()) }()
-	borrower, moves := item.Counter(3), 0
-	client.AddHook(&betweenShards{first: item.Counter(1).HoldsKey(epoch), do: func() {
-		moves++
+	borrower, first := item.Counter(3), item.Counter(1).HoldsKey(epoch)
+	moving := b.through(func(cmd redis.Cmder) { // after one shard is read, and before the others
+		if cmd.Name() != "hscan" || fmt.Sprint(cmd.Args()[1]) != first {
+			return
+		}
 		st, _, err := b.store.State(t.Context(), borrower)
 		require.NoError(t, err)
 		_, err = b.Borrow(t.Context(), borrower, 4, st.Remaining+1)
 		require.NoError(t, err)
-	}})
-	for _, c := range b.on(client).Checks() {
+	})
+	for _, c := range moving.Checks() {
 		found, err := c.Run(t.Context())
 		if len(found) > 0 || err != nil {
 			t.Errorf("%s: %v %v", c.Name, found, err)
 		}
 	}
-	t.Log("moves", moves)
 	b.proven()
 }
 

@@ -77,8 +77,7 @@ func TestUnitsAreSpreadAtTheFirstLoad(t *testing.T) {
 	b.proven()
 }
 
-// A Load in the middle of a sale gives an item more shards: units, orders and what is told of them late go where they
-// belong.
+// A Load in the middle of a sale gives an item more shards: units, orders and their late events reach the right shards.
 func TestLoadGivesARunningItemMoreShards(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -147,7 +146,7 @@ func TestBorrowedUnits(t *testing.T) {
 	b.write(home, epoch, late)
 	b.proven()
 
-	// The last units go to whoever asks, and come back to their own shard.
+	// The last units go to the shard that asks, and come back to their own.
 	var rest []Attempt
 	for k := range 299 {
 		rest = append(rest, at(3, k))

@@ -135,7 +135,7 @@ func TestCacheFollowsEvents(t *testing.T) {
 	})
 	require.NoError(t, err)
 	s.cached.byID = nil // another process does not know what the dead one put
-	pgtest.Work(t, outbox.New(s.db, s.bus, time.Hour, nil, nil, s.deps.Log, nil).Run)
+	pgtest.Work(t, outbox.New(s.db, s.bus, nil, time.Hour, nil, nil, s.deps.Log, nil).Run)
 	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
 	soon := func(what string, no ids.ID, status string) {
 		t.Helper()

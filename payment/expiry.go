@@ -65,9 +65,10 @@ func (e *expiry) wake(context.Context, bus.Msg) error {
 	return nil
 }
 
-// Run sweeps when a pulse finds something due, once a second where there is no pulse, and whenever a timer says that a batch fell due,
-// until ctx ends. It never fails: an order that could not be closed is retried
-// at the next tick or, once claimed, when its claim expires.
+// Run sweeps when a pulse finds something due, once a second where there is no pulse,
+// and whenever a timer says that a batch fell due, until ctx ends. It never fails: an
+// order that could not be closed is retried in the next round or, once claimed, when
+// its claim expires.
 func (e *expiry) Run(ctx context.Context) error {
 	defer e.closing.Wait()
 	return app.Loop{

@@ -4,6 +4,7 @@ package decide
 import (
 	"time"
 
+	"stampede/inventory/stock"
 	"stampede/platform/base/ids"
 )
 
@@ -78,12 +79,6 @@ var gateNames = [...]string{"open", "fenced", "not_started", "ended", "paused"}
 // String is the gate as it appears in metrics and logs.
 func (g Gate) String() string { return gateNames[g] }
 
-// Part is what the sold-out flag has to know of one shard.
-type Part struct {
-	Seq int64 // grants so far
-	Rel int64 // returns so far
-}
-
 // Decision is the answer to one Reserve. The figures are the item's after it.
 type Decision struct {
 	Gate Gate
@@ -101,6 +96,6 @@ type Decision struct {
 	// state.
 	Shards int16
 	// Parts are the shards of an item of which none has units left, see ledger.Borrow; nil of an item with one.
-	Parts   []Part
+	Parts   []stock.State
 	Results []Result // one per attempt, in order; reused by the next call
 }

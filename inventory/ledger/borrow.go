@@ -15,25 +15,24 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// Whole is an item over all its counters.
+// Whole is an item over all its shards.
 type Whole struct {
 	Epoch     int64
-	Remaining int64 // units that some counter can grant; 0 means that none could at one moment
+	Remaining int64 // units that some shard can grant; 0 means that none could at one moment
 	Committed int64
 	Total     int64
-	States    []stock.State // by counter
+	States    []stock.State // by shard
 }
 
 // Borrow brings units of an item's other shards to this one, whose users found too few, and returns the whole item:
-// if Remaining is 0 there was a moment at which no counter had a unit and none was on its way between two. It is
-// called for a counter that has fewer units than wanted.
+// if Remaining is 0 there was a moment at which no shard had a unit and none was on its way between two. It is
+// called for a shard that has fewer units than wanted.
 //
 // Units move as an operator's do: off the lender in Redis, then from row to row in Postgres, then to the borrower in
-// Redis with the new revision. So each counter always agrees with its own row, a crash at any point leaves what
-// Withdrawn or an older revision shows, and every unit of an order returns to the counter of its user, which no Load
-// has to know of. Postgres is asked when units move, and once after: not for an item that stays empty.
+// Redis with the new revision. So each shard always agrees with its own row, a crash at any point leaves what
+// Withdrawn or an older revision shows, and every unit of an order returns to the shard of its user. Postgres is asked when units move, and once after: not for an item that stays empty.
 //
-// ErrFenced says that a counter does not decide now, so that nobody knows whether units are left.
+// ErrFenced says that a shard does not decide now, so that it is not known whether units are left.
 func (s *Service) Borrow(ctx context.Context, item stock.Item, shards int16, wanted int64) (Whole, error) {
 	w, settled, err := s.whole(ctx, item, shards)
 	if err != nil {
@@ -67,7 +66,7 @@ func (s *Service) Borrow(ctx context.Context, item stock.Item, shards int16, wan
 	return w, nil
 }
 
-// lend moves units to a counter inside a transaction that has locked all rows of the item, so that no other move is
+// lend moves units to a shard inside a transaction that has locked all rows of the item, so that no other move is
 // under way, and reports whether it moved any.
 func (s *Service) lend(ctx context.Context, tx pgx.Tx, item stock.Item, shards int16, wanted int64) (w Whole, moved bool, err error) {
 	rows, err := stock.LockItem(ctx, tx, item.ID)
@@ -143,17 +142,14 @@ var (
 		"Postgres has moved units from a shard to another, and Redis does not have the change yet.")
 )
 
-// plan is what the rows of an item have for sale together, at their revisions.
-type plan struct {
-	revs  string
-	units int64
-}
+// plan is what the rows of an item have for sale together, at their revisions. These only rise, so that their sum is
+// the same only if each is.
+type plan struct{ revs, units int64 }
 
 func planOf(rows []stock.Row) plan {
 	var p plan
 	for _, st := range rows {
-		p.revs += fmt.Sprint(st.Rev, " ")
-		p.units += int64(st.Planned())
+		p.revs, p.units = p.revs+st.Rev, p.units+int64(st.Planned())
 	}
 	return p
 }
@@ -162,10 +158,7 @@ func planOf(rows []stock.Row) plan {
 // moment at which none had: units only become more with a return. Those on their way between two shards are missing in
 // the sum of the plans, which settled knows from the last time that Postgres was asked.
 func (s *Service) whole(ctx context.Context, item stock.Item, shards int16) (w Whole, settled bool, err error) {
-	all := make([]stock.Item, shards)
-	for i := range all {
-		all[i] = item.Counter(int16(i)) //nolint:gosec // below shards
-	}
+	all := item.Counters(shards)
 	// The first reading needs two figures only, and no proof of whose they are: the second has the same epoch.
 	before := make([]*redis.SliceCmd, shards)
 	if _, err := s.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -192,8 +185,7 @@ func (s *Service) whole(ctx context.Context, item stock.Item, shards int16) (w W
 		w.Remaining += max(0, st.Remaining)
 		w.Committed += st.Committed
 		w.Total += st.Total
-		now.revs += fmt.Sprint(st.Rev, " ")
-		now.units += st.Total - st.Retaken
+		now.revs, now.units = now.revs+st.Rev, now.units+st.Total-st.Retaken
 		var was struct {
 			Epoch     int64 `redis:"epoch"`
 			Remaining int64 `redis:"remaining"`

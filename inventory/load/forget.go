@@ -13,9 +13,9 @@ import (
 func (s *Service) Forget(ctx context.Context, item stock.Item) error {
 	// Every shard that an item may have: the rows that said how many there are do not exist any more, and one that
 	// was left would grant units that no row has.
-	all := []stock.Item{item}
-	for !item.PerActivity && len(all) < stock.MostShards {
-		all = append(all, item.Counter(int16(len(all)))) //nolint:gosec // below MostShards
+	all := item.Counters(stock.MostShards)
+	if item.PerActivity {
+		all = all[:1]
 	}
 	stateOf := s.States(ctx, all)
 	for i, shard := range all {

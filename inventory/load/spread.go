@@ -55,7 +55,7 @@ func (s *Service) keptAlive(alive func(), work func() error) error {
 
 // reshard gives an item more shards under a new epoch, inside the transaction that has locked its rows. Nothing of it is
 // in flight: its grants are written, and the item is fenced. Orders move to the shards of their users with their units,
-// and what is available is spread evenly. What is told of an order's end from before reaches a shard that does not hold
+// and what is available is spread evenly. The event of an order that ended before reaches a shard that does not hold
 // it any more, and changes nothing there: the Load reads the end itself.
 func (s *Service) reshard(ctx context.Context, tx pgx.Tx, rows []stock.Row, shards int, epoch int64) error {
 	item := rows[0].ItemID

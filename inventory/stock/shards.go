@@ -40,9 +40,9 @@ func slotOf(tag string) int {
 var tags sync.Map // Key → string, see tagOf
 
 // tagOf is the hash tag of a shard other than the first. Slots are shared in ranges, so shards go round the slots by
-// golden section steps from the first one's, which spreads any number of them evenly over any number of nodes. Each gets
-// the first name that lands near its place, of some two hundred that are tried: names that were only numbered would leave a
-// node with half of the shards.
+// golden section steps from the first one's, which spreads any number of them evenly over any number of nodes. Each
+// gets the first name that lands near its place, of some two hundred that are tried: names that were only numbered
+// would leave a node with half of the shards.
 func tagOf(item int64, shard int16) string {
 	if tag, ok := tags.Load(Key{item, shard}); ok {
 		return tag.(string) //nolint:errcheck // the map holds nothing else
@@ -71,6 +71,15 @@ func (i Item) Home(user int64, shards int16) Item {
 func (i Item) Counter(shard int16) Item {
 	i.Shard = shard
 	return i
+}
+
+// Counters names an item's shards, of which it has so many.
+func (i Item) Counters(shards int16) []Item {
+	all := make([]Item, shards)
+	for n := range all {
+		all[n] = i.Counter(int16(n)) //nolint:gosec // below MostShards
+	}
+	return all
 }
 
 // layout is how many shards an item has under an epoch.
@@ -105,13 +114,19 @@ func (s *Store) Shards(ctx context.Context, item Item) (shards int16, epoch int6
 // SeeShards records how many shards an item has under an epoch. An answer that comes later than that of a newer epoch
 // says nothing.
 func (s *Store) SeeShards(itemID, epoch int64, shards int16) {
-	now := layout{epoch, shards}
 	for {
-		known, ok := s.shards.LoadOrStore(itemID, now)
-		if !ok || known.(layout).epoch >= epoch { //nolint:errcheck // the map holds nothing else
+		known, ok := s.shards.Load(itemID)
+		if ok && known.(layout).epoch >= epoch { //nolint:errcheck // the map holds nothing else
 			return
 		}
-		if s.shards.CompareAndSwap(itemID, known, now) {
+		now, stored := layout{epoch, shards}, false
+		if ok {
+			stored = s.shards.CompareAndSwap(itemID, known, now)
+		} else {
+			_, ok = s.shards.LoadOrStore(itemID, now)
+			stored = !ok
+		}
+		if stored {
 			return
 		}
 	}

@@ -63,11 +63,7 @@ func (s *Store) StateOfAll(ctx context.Context, item Item) (st State, ok bool, e
 		return st, ok, err
 	}
 	s.SeeShards(item.ID, st.Epoch, st.Shards)
-	all, states := make([]Item, st.Shards), make([]State, st.Shards)
-	for i := range all {
-		all[i] = item.Counter(int16(i)) //nolint:gosec // below MostShards
-	}
-	stateOf := s.States(ctx, all)
+	states, stateOf := make([]State, st.Shards), s.States(ctx, item.Counters(st.Shards))
 	for i := range states {
 		if states[i], ok, err = stateOf(i); err != nil || !ok {
 			return State{}, false, err

@@ -81,8 +81,8 @@ type Seams struct {
 	// less than a minute. CompareWhole is how often it looks at every holder: what no order's change can tell is a
 	// Redis or a Postgres that has lost writes without a restart, and 300,000 holders cost some seconds of a core.
 	CompareTick, CompareEvery, CompareWhole time.Duration
-	// Failpoint replaces the fail points between the steps of a Load and of Borrow, for tests that end one of several Services in a
-	// process.
+	// Failpoint replaces the fail points between the steps of a Load and of Borrow, for tests that end one of several
+	// Services in a process.
 	Failpoint func(step string) error
 }
 
@@ -134,7 +134,7 @@ func (s *Store) Announce(ctx context.Context, subject string, payload any) {
 	}
 }
 
-// AnnounceReturned tells every instance that units of a counter are available again.
+// AnnounceReturned tells every instance that units of a shard are available again.
 func (s *Store) AnnounceReturned(ctx context.Context, of Key, epoch, rel int64) {
 	s.Announce(ctx, inventoryevent.SubjectReturned, inventoryevent.Returned{ItemID: of.ItemID, Shard: of.Shard, Epoch: epoch, Rel: rel})
 }

@@ -133,8 +133,7 @@ func Open(ctx context.Context, a *app.App, cfg Config, deps Deps) (*Stores, erro
 	a.OnStop("bus", s.Bus.Close)
 	a.OnReady("nats", s.Bus.Healthy)
 	s.Pulse = pulse.New(s.Pools["platform"], deps.Log, deps.Metrics)
-	s.Relay = outbox.New(s.Pools["platform"], s.Bus, cfg.Records.RetryRefused, deps.Refused, deps.Failed, deps.Log, deps.Metrics)
-	s.Relay.Pulse = s.Pulse
+	s.Relay = outbox.New(s.Pools["platform"], s.Bus, s.Pulse, cfg.Records.RetryRefused, deps.Refused, deps.Failed, deps.Log, deps.Metrics)
 	s.Clock = clock.NewServer(s.Redis, deps.Log)
 	deps.Metrics.MustRegister(telemetry.NewPools(s.Pools, s.Redis), s.Clock)
 	if err := s.Clock.Sample(ctx); err != nil {

@@ -290,9 +290,9 @@ func (f *soldOut) cover(ctx context.Context, d *inventory.Decision, read users, 
 }
 
 // partsOf are the shards of an item that has none left.
-func partsOf(d *inventory.Decision) []inventory.Part {
+func partsOf(d *inventory.Decision) []inventory.State {
 	if d.Parts != nil {
 		return d.Parts
 	}
-	return []inventory.Part{{Seq: d.Seq, Rel: d.Rel}}
+	return []inventory.State{{Seq: d.Seq, Rel: d.Rel}}
 }

@@ -174,7 +174,7 @@ func TestRefusedAttemptUsesItsTurnUp(t *testing.T) {
 	require.Equal(t, "position and seconds", [2]int64{a.Position, a.Seconds}, [2]int64{3, 0})
 }
 
-// Who cannot win is told at once, wherever they stand.
+// A shopper who cannot win is refused at once, at any place in line.
 func TestHopelessTailIsTooHot(t *testing.T) {
 	t.Parallel()
 	l := setup(t).line(2, 2, 0)
@@ -234,7 +234,7 @@ func TestNewRateCountsForThoseWhoWait(t *testing.T) {
 	l.later(100 * time.Millisecond)
 	l.passes("a tenth of a second at ten a second", 2)
 
-	// None lets no one in; that is told at once, with the place.
+	// A rate of 0 lets none in; the answer says so at once, with the place.
 	l.rate(new(int32(0)))
 	told := waits[0].wait(t)
 	if told != (verdict{outcome: outWaitTurn, position: 1}) {

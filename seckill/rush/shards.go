@@ -100,8 +100,8 @@ const borrowShare = 4
 const borrowTurns = 8
 
 // borrow gets units of the item's other shards for the attempts that found none at
-// theirs, and decides on these again. What is left without a unit is told "sold
-// out" or "all held" only if no shard has one; decision.Parts is set then.
+// theirs, and decides on these again. The rest is answered "sold out" or "all held"
+// only if no shard has a unit; decision.Parts is set then.
 func (w *laneWorker) borrow(ctx context.Context, item *catalogue.Item) {
 	d := &w.decision
 	if d.Gate != inventory.Open || d.Shards < 2 || item.Unlimited {
@@ -132,10 +132,7 @@ func (w *laneWorker) borrow(ctx context.Context, item *catalogue.Item) {
 			for _, i := range short {
 				d.Results[i].Verdict = verdict
 			}
-			d.Remaining, d.Total = 0, whole.Total
-			for _, st := range whole.States {
-				d.Parts = append(d.Parts, inventory.Part{Seq: st.Seq, Rel: st.Rel})
-			}
+			d.Remaining, d.Total, d.Parts = 0, whole.Total, whole.States
 			return
 		}
 		if !w.decideAgain(ctx, item, short) {

@@ -79,9 +79,7 @@ func TestReshardingNoticedByAnotherLane(t *testing.T) {
 	i.buys("at another lane, which notices the Load", homed(2000, 1, 1), it, http.StatusAccepted, "")
 	close(pass)
 	a := <-answered
-	t.Logf("first click: %d %s %s", a.Status, a.Code, a.OrderNo)
 	_, second := i.buy(user, it)
-	t.Logf("second click: %d %s %s", second.Status, second.Code, second.OrderNo)
 	for shard := range int16(7) {
 		users, err := y.Stock.Users(t.Context(), it.Stock().Counter(shard), i.rush.lanes.all.find(it.ID).shards.known.Load().epoch, 100)
 		require.NoError(t, err)
@@ -205,10 +203,9 @@ func TestSecondClickWhileAnotherLaneRaisesTheFlag(t *testing.T) {
 	y.Close(no)
 	close(pass)
 	<-decided // Redis has granted the unit; the answer is on its way
-	o, up := i.rush.lanes.all.find(it.ID).flag.refuses(user, ids.NewFor(user))
+	_, up := i.rush.lanes.all.find(it.ID).flag.refuses(user, ids.NewFor(user))
 	close(deliver)
 	a := <-answered
-	t.Logf("second click refused %t as %v, first click answered %d %s", up, o, a.Status, a.Code)
 	if up && a.Status == http.StatusAccepted {
 		t.Error("the second click was refused from memory although the first one got a unit at this instance")
 	}

@@ -83,7 +83,7 @@ func TestRestartIsNotALoss(t *testing.T) {
 	allSent(t, pool)
 	stop()
 	var said bytes.Buffer // read when the relay has ended
-	stop = pgtest.Work(t, outbox.New(pool, b, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, slog.New(slog.NewTextHandler(&said, nil)), nil).Run)
+	stop = pgtest.Work(t, outbox.New(pool, b, nil, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, slog.New(slog.NewTextHandler(&said, nil)), nil).Run)
 	next := add(t, pool, "next")
 	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) > 1 && l[len(l)-1].ID == next }, "the next event arrives")
 	stop()

@@ -43,12 +43,11 @@ const due = `EXISTS (SELECT FROM platform.outbox WHERE sent_at IS NULL)
 
 // Relay publishes the outbox. One per process; create it with New.
 type Relay struct {
-	Pulse *pulse.Pulse // asks for what is due in place of the relay's own polls; set it before Run, nil for none
-
-	pool *pgxpool.Pool
-	bus  *bus.Bus
-	log  *slog.Logger
-	wake chan struct{} // buffers one wake-up
+	pool  *pgxpool.Pool
+	bus   *bus.Bus
+	pulse *pulse.Pulse
+	log   *slog.Logger
+	wake  chan struct{} // buffers one wake-up
 
 	giveUpAfter               time.Duration // how long the bus refuses an event before it fails
 	raiseRefused, raiseFailed Raise
@@ -76,11 +75,12 @@ type Raise func(ctx context.Context, tx pg.DB, subject, detail string) error
 
 // New returns a relay. It uses one connection of pool while it publishes. An event
 // that the bus has refused for giveUpAfter fails: the relay raises that alarm and
-// leaves the event to an operator. metrics may be nil.
-func New(pool *pgxpool.Pool, b *bus.Bus, giveUpAfter time.Duration, refused, failed Raise, log *slog.Logger, metrics prometheus.Registerer) *Relay {
+// leaves the event to an operator. The pulse asks for what is due in place of the
+// relay's own polls; it and metrics may be nil.
+func New(pool *pgxpool.Pool, b *bus.Bus, p *pulse.Pulse, giveUpAfter time.Duration, refused, failed Raise, log *slog.Logger, metrics prometheus.Registerer) *Relay {
 	auto := promauto.With(metrics)
 	return &Relay{
-		pool: pool, bus: b, log: log, wake: make(chan struct{}, 1),
+		pool: pool, bus: b, pulse: p, log: log, wake: make(chan struct{}, 1),
 		giveUpAfter: giveUpAfter, raiseRefused: refused, raiseFailed: failed,
 		poll: pollEvery, margin: recallMargin, retryFirst: retryFirst, retryEvery: retryEvery, published: relayPublished.Err,
 		sent: auto.NewCounter(prometheus.CounterOpts{
@@ -115,7 +115,7 @@ func (r *Relay) Wake() {
 func (r *Relay) Run(ctx context.Context) error {
 	work, end := workUntil(ctx)
 	defer end()
-	pause, waiting := time.Duration(0), r.Pulse.Due(due)
+	pause, waiting := time.Duration(0), r.pulse.Due(due)
 	for ctx.Err() == nil {
 		r.recall(work)
 		r.retry(work)

@@ -32,8 +32,10 @@ func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func relay(pool *pgxpool.Pool, b *bus.Bus) *outbox.Relay {
-	return outbox.New(pool, b, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, discard(), nil)
+func relay(pool *pgxpool.Pool, b *bus.Bus) *outbox.Relay { return pulsed(pool, b, nil) }
+
+func pulsed(pool *pgxpool.Pool, b *bus.Bus, p *pulse.Pulse) *outbox.Relay {
+	return outbox.New(pool, b, p, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, discard(), nil)
 }
 
 // add commits one event.
@@ -142,10 +144,10 @@ func TestWakeSendsWithoutPolling(t *testing.T) {
 func TestPulseSendsWithoutPolling(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
-	r := relay(pool, b)
+	p := pulse.New(pool, discard(), nil)
+	r := pulsed(pool, b, p)
 	outbox.NeverPoll(r)
-	r.Pulse = pulse.New(pool, discard(), nil)
-	pgtest.Work(t, r.Pulse.Worker().Run)
+	pgtest.Work(t, p.Worker().Run)
 	pgtest.Work(t, r.Run)
 	for _, data := range []string{"first", "second"} {
 		add(t, pool, data)

@@ -33,7 +33,7 @@ func kept(t *testing.T, pool *pgxpool.Pool) []deadletters.Letter {
 func relay(t *testing.T, pool *pgxpool.Pool, b *bus.Bus) (stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	return pgtest.Work(t, outbox.New(pool, b, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, log, nil).Run)
+	return pgtest.Work(t, outbox.New(pool, b, nil, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, log, nil).Run)
 }
 
 // A message that its handler gives up on becomes a letter and an alarm. Redriven, it

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -186,16 +187,7 @@ func (r *Report) Capacity(d Demand) *Capacity {
 	}
 	line("bandwidth in", pathIn, rushIn, orderIn)
 	line(needLineOut, pathOut, rushOut, orderOut)
-	most := slices.MaxFunc(c.Needs, func(a, b Need) int {
-		switch {
-		case a.Load < b.Load:
-			return -1
-		case a.Load > b.Load:
-			return 1
-		}
-		return 0
-	})
-	c.First = most.Name
+	c.First = slices.MaxFunc(c.Needs, func(a, b Need) int { return cmp.Compare(a.Load, b.Load) }).Name
 
 	if d.CoreHour > 0 || d.GB > 0 {
 		cores := instances*float64(d.Cores) + max(leastNodes, up(redis)) + max(1, up(postgres)) + leastNodes
