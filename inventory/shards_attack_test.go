@@ -45,12 +45,18 @@ func TestUnlimitedItemWithShards(t *testing.T) {
 	require.Equal(t, "the Load", fmt.Sprint(b.Load(t.Context(), 1)), "<nil>")
 }
 
-// afterCall does something between the answer of Redis to a command and its caller.
+// afterCall does something between the answer of Redis to a command, or to the first of a pipeline, and its caller.
 type afterCall func(cmd redis.Cmder)
 
 func (afterCall) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (afterCall) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (do afterCall) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		if err == nil {
+			do(cmds[0])
+		}
+		return err
+	}
 }
 
 func (do afterCall) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -186,4 +192,37 @@ func TestRestockedItemHasNoStrayShard(t *testing.T) {
 	if d.Gate != Fenced {
 		t.Errorf("shard 2, which has no stock row, decides: gate %v, %d remaining, %v", d.Gate, d.Remaining, d.Results)
 	}
+}
+
+// A unit that comes back and is granted again between the two readings was free meanwhile: they prove nothing, so that
+// the item is read again while no unit can move.
+func TestUnitThatComesBackBetweenTwoReadings(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.sharded(onSale(1, 400))
+	var sold []Attempt
+	for shard := range int16(4) {
+		for k := range 100 {
+			sold = append(sold, at(shard, k))
+		}
+		b.sell(item.Counter(shard), epoch, sold[len(sold)-100:]...)
+	}
+	armed, readings := false, 0
+	reader := b.through(func(cmd redis.Cmder) {
+		if cmd.Name() != "hmget" {
+			return
+		}
+		if readings++; armed {
+			armed = false
+			b.mustBring(b.close(sold[0].No))
+			b.sell(item.Counter(0), epoch, at(0, 100))
+		}
+	})
+	for k, want := range []int{2, 1, 2} { // at first the plan is not known
+		armed, readings = k == 2, 0
+		w, err := reader.Borrow(t.Context(), item.Counter(2), 4, 1)
+		require.Equal(t, "nothing is left", fmt.Sprint(w.Remaining, err), "0 <nil>")
+		require.Equal(t, "readings", readings, want)
+	}
+	b.proven()
 }

@@ -188,16 +188,20 @@ func TestInterruptedMoveIsFinished(t *testing.T) {
 				}
 				return nil
 			}
-			if _, err := dead.Borrow(t.Context(), item.Counter(0), 4, 400); err == nil {
+			var own, all []Attempt
+			for k := range 100 {
+				own = append(own, at(0, k))
+			}
+			b.sell(item.Counter(0), epoch, own...)
+			if _, err := dead.Borrow(t.Context(), item.Counter(0), 4, 300); err == nil {
 				t.Fatal("the move did not fail")
 			}
-			require.Equal(t, "in Redis now", b.state(item).Remaining < 400, true)
+			require.Equal(t, "in Redis, all on their way", b.state(item).Remaining, int64(0))
 			ready, err := b.Ready(t.Context(), item)
 			require.Equal(t, "the item needs no Load", fmt.Sprint(ready, err), "true <nil>")
-			w, err := b.Borrow(t.Context(), item.Counter(2), 4, 400)
-			require.Equal(t, "another process finds all", fmt.Sprint(w.Remaining, err), "400 <nil>")
-			var all []Attempt
-			for k := range 400 {
+			w, err := b.Borrow(t.Context(), item.Counter(2), 4, 300)
+			require.Equal(t, "another process finds all", fmt.Sprint(w.Remaining, err), "300 <nil>")
+			for k := range 300 {
 				all = append(all, at(2, k))
 			}
 			b.sell(item.Counter(2), epoch, all...)

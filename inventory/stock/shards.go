@@ -111,24 +111,12 @@ func (s *Store) Shards(ctx context.Context, item Item) (shards int16, epoch int6
 	return int16(state.Shards), state.Epoch, nil
 }
 
-// SeeShards records how many shards an item has under an epoch. An answer that comes later than that of a newer epoch
-// says nothing.
+// SeeShards records how many shards an item has under an epoch. A late answer may record an older pair: a call that uses
+// it is answered with another epoch, and asks again.
 func (s *Store) SeeShards(itemID, epoch int64, shards int16) {
-	for {
-		known, ok := s.shards.Load(itemID)
-		if ok && known.(layout).epoch >= epoch { //nolint:errcheck // the map holds nothing else
-			return
-		}
-		now, stored := layout{epoch, shards}, false
-		if ok {
-			stored = s.shards.CompareAndSwap(itemID, known, now)
-		} else {
-			_, ok = s.shards.LoadOrStore(itemID, now)
-			stored = !ok
-		}
-		if stored {
-			return
-		}
+	now := layout{epoch, shards}
+	if known, ok := s.shards.Load(itemID); !ok || known.(layout) != now { //nolint:errcheck // the map holds nothing else
+		s.shards.Store(itemID, now)
 	}
 }
 
