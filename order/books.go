@@ -11,7 +11,6 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
-	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 )
@@ -28,7 +27,7 @@ type Reader struct{ DB *pgxpool.Pool }
 func (r Reader) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
 	statuses := make(map[ids.ID]string, len(nos))
 	for part := range slices.Chunk(nos, statusLimit) {
-		rows, err := orderdb.New(r.DB).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: part, Buckets: table.Buckets(part)})
+		rows, err := orderdb.New(r.DB).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: part, Buckets: ids.BucketsOf(part)})
 		if err != nil {
 			return nil, fmt.Errorf("order: read statuses: %w", err)
 		}
@@ -44,7 +43,7 @@ func (r Reader) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, 
 func (r Reader) EndedWithin(ctx context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error) {
 	recent := make(map[ids.ID]bool)
 	for part := range slices.Chunk(nos, statusLimit) {
-		rows, err := orderdb.New(r.DB).EndedWithin(ctx, orderdb.EndedWithinParams{OrderNos: part, Buckets: table.Buckets(part), Within: within})
+		rows, err := orderdb.New(r.DB).EndedWithin(ctx, orderdb.EndedWithinParams{OrderNos: part, Buckets: ids.BucketsOf(part), Within: within})
 		if err != nil {
 			return nil, fmt.Errorf("order: read recent closings: %w", err)
 		}

@@ -196,7 +196,7 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, how closeAs) 
 	var closed []orderevent.Order
 	err := pg.InTxWaiting(ctx, s.deps.DB, wait, func(tx pgx.Tx) error {
 		q := orderdb.New(tx)
-		stock, err := q.StockOfOrders(ctx, orderdb.StockOfOrdersParams{OrderNos: nos, Buckets: table.Buckets(nos)})
+		stock, err := q.StockOfOrders(ctx, orderdb.StockOfOrdersParams{OrderNos: nos, Buckets: ids.BucketsOf(nos)})
 		if err != nil {
 			return fmt.Errorf("read stock rows: %w", err)
 		}
@@ -208,7 +208,7 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, how closeAs) 
 			return fmt.Errorf("lock stock: %w", err)
 		}
 		rows, err := q.CloseClaimed(ctx, orderdb.CloseClaimedParams{
-			OrderNos: nos, Buckets: table.Buckets(nos), Reason: how.reason, Actor: how.actor,
+			OrderNos: nos, Buckets: ids.BucketsOf(nos), Reason: how.reason, Actor: how.actor,
 		})
 		if err != nil {
 			return fmt.Errorf("close: %w", err)

@@ -214,7 +214,7 @@ func knownNumbers(ctx context.Context, tx pgx.Tx, entries []entry) (map[ids.ID]b
 	for i, e := range entries {
 		nos[i] = e.grant.No
 	}
-	rows, err := orderdb.New(tx).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: nos, Buckets: table.Buckets(nos)})
+	rows, err := orderdb.New(tx).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: nos, Buckets: ids.BucketsOf(nos)})
 	if err != nil {
 		return nil, fmt.Errorf("look up numbers: %w", err)
 	}

@@ -45,7 +45,7 @@ func (cl *closing) OpenOf(ctx context.Context, nos []ids.ID) ([][]ids.ID, error)
 }
 
 func (cl *closing) openPayments(ctx context.Context, nos []ids.ID) ([]paymentdb.OpenPaymentsRow, error) {
-	open, err := cl.q.OpenPayments(ctx, paymentdb.OpenPaymentsParams{OrderNos: nos, UnansweredAfter: cl.cfg.CloseUnansweredAfter})
+	open, err := cl.q.OpenPayments(ctx, paymentdb.OpenPaymentsParams{OrderNos: nos, Buckets: ids.BucketsOf(nos), UnansweredAfter: cl.cfg.CloseUnansweredAfter})
 	if err != nil {
 		return nil, fmt.Errorf("payment: read open payments of %d orders: %w", len(nos), err)
 	}

@@ -9,7 +9,8 @@ SELECT * FROM payments.payments WHERE order_no = @order_no AND bucket = @bucket 
 -- The open payments of a set of orders, for closing; overdue are those whose provider has had its time. A payment
 -- expires at its order's deadline.
 SELECT sqlc.embed(p), (p.expires_at <= clock_timestamp() - @unanswered_after::interval)::boolean AS overdue
-FROM payments.payments p WHERE p.order_no = ANY(@order_nos::uuid[]) AND p.status = 'created' ORDER BY p.payment_no;
+FROM payments.payments p
+WHERE (p.order_no, p.bucket) IN (SELECT unnest(@order_nos::uuid[]), unnest(@buckets::smallint[])) AND p.status = 'created' ORDER BY p.payment_no;
 
 -- name: Payment :one
 SELECT * FROM payments.payments WHERE payment_no = @payment_no AND bucket = @bucket;
@@ -206,10 +207,10 @@ ORDER BY l.order_no LIMIT @at_most;
 -- The capture that paid an order: of all its captures the one that brought what was charged and is not refunded
 -- automatically. paid_at is when we recorded it.
 SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now
-FROM payments.ledger l JOIN payments.payments p USING (payment_no)
+FROM payments.ledger l JOIN payments.payments p ON p.payment_no = l.payment_no AND p.bucket = @bucket
 WHERE l.order_no = @order_no AND l.kind = 'capture' AND l.amount = p.amount AND l.currency = p.currency AND NOT EXISTS (
     SELECT FROM payments.refunds r
-    WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn AND r.reason IN ('duplicate', 'late', 'mismatch'))
+    WHERE r.payment_no = l.payment_no AND r.bucket = p.bucket AND r.capture_txn = l.provider_txn AND r.reason IN ('duplicate', 'late', 'mismatch'))
 ORDER BY l.at LIMIT 1;
 
 -- name: AskedRefunds :many
@@ -296,15 +297,15 @@ ORDER BY 1, 2 LIMIT @at_most;
 -- name: OrdersBehindTheirRefunds :many
 -- Orders whose status is not what their refunds make of it.
 WITH asked AS (
-    SELECT order_no, sum(amount) FILTER (WHERE status IN ('requested', 'failed', 'succeeded', 'settled_by_hand', 'charged_back')) AS granted,
+    SELECT order_no, bucket, sum(amount) FILTER (WHERE status IN ('requested', 'failed', 'succeeded', 'settled_by_hand', 'charged_back')) AS granted,
         bool_or(status = 'failed') AS failed, bool_or(status = 'requested') AS open
-    FROM payments.refunds WHERE reason IN ('shopper', 'operator', 'dispute') GROUP BY order_no
+    FROM payments.refunds WHERE reason IN ('shopper', 'operator', 'dispute') GROUP BY order_no, bucket
 ), expected AS (
     SELECT o.order_no, o.status || CASE WHEN o.status = 'refunded' AND o.reason = 'taken-back' THEN ' but taken back' ELSE '' END AS status, CASE
         WHEN a.granted IS NULL OR a.granted < orders.amount(o.unit_price, o.quantity, o.freight, o.discount) THEN 'paid'
         WHEN o.status = 'refunded' AND (a.failed OR a.open) THEN 'refunded but taken back'
         WHEN a.failed THEN 'refund_failed' WHEN a.open THEN 'refunding' ELSE 'refunded' END AS by_refunds
-    FROM orders.orders o LEFT JOIN asked a USING (order_no)
+    FROM orders.orders o LEFT JOIN asked a USING (order_no, bucket)
     WHERE a.order_no IS NOT NULL OR o.status IN ('refunding', 'refund_failed', 'refunded')
 )
 SELECT order_no, status::text AS status, by_refunds::text AS by_refunds FROM expected

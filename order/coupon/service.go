@@ -194,11 +194,7 @@ func setUse(ctx context.Context, tx pgx.Tx, no ids.ID, was, status string) error
 // their users, in the transaction that ends the orders, and publishes those that were
 // used: of the others no event said that they were chosen.
 func (s *Service) Return(ctx context.Context, tx pgx.Tx, nos []ids.ID) error {
-	buckets := make([]int16, len(nos))
-	for i, no := range nos {
-		buckets[i] = no.Bucket()
-	}
-	rows, err := coupondb.New(tx).ReturnUses(ctx, coupondb.ReturnUsesParams{OrderNos: nos, Buckets: buckets})
+	rows, err := coupondb.New(tx).ReturnUses(ctx, coupondb.ReturnUsesParams{OrderNos: nos, Buckets: ids.BucketsOf(nos)})
 	if err != nil {
 		return fmt.Errorf("coupon: return the coupons of %d orders: %w", len(nos), err)
 	}

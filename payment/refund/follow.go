@@ -122,7 +122,7 @@ type book struct {
 }
 
 func readBook(ctx context.Context, q *paymentdb.Queries, o orderevent.Order) (b book, err error) {
-	b.paying, err = q.PayingCapture(ctx, o.No)
+	b.paying, err = q.PayingCapture(ctx, paymentdb.PayingCaptureParams{Bucket: o.No.Bucket(), OrderNo: o.No})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return b, nil
 	}

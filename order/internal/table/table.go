@@ -41,7 +41,7 @@ func orNone(err, none error, what string, no ids.ID) error {
 
 // Many returns the orders of many numbers; numbers without one are left out.
 func Many(ctx context.Context, db orderdb.DBTX, nos []ids.ID) (map[ids.ID]orderevent.Order, error) {
-	rows, err := orderdb.New(db).ReadOrders(ctx, orderdb.ReadOrdersParams{OrderNos: nos, Buckets: Buckets(nos)})
+	rows, err := orderdb.New(db).ReadOrders(ctx, orderdb.ReadOrdersParams{OrderNos: nos, Buckets: ids.BucketsOf(nos)})
 	if err != nil {
 		return nil, fmt.Errorf("order: read %d orders: %w", len(nos), err)
 	}
@@ -50,16 +50,6 @@ func Many(ctx context.Context, db orderdb.DBTX, nos []ids.ID) (map[ids.ID]ordere
 		orders[r.OrderNo] = r.Order()
 	}
 	return orders, nil
-}
-
-// Buckets returns the bucket of each number: every statement filters by both,
-// so that Postgres goes to one partition per number.
-func Buckets(nos []ids.ID) []int16 {
-	buckets := make([]int16, len(nos))
-	for i, no := range nos {
-		buckets[i] = no.Bucket()
-	}
-	return buckets
 }
 
 // changed is a row as a statement returns it that changed the order.

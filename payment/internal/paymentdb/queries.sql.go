@@ -754,12 +754,14 @@ func (q *Queries) OpenPayment(ctx context.Context, arg OpenPaymentParams) (Payme
 
 const openPayments = `-- name: OpenPayments :many
 SELECT p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, p.method, p.handoff, (p.expires_at <= clock_timestamp() - $1::interval)::boolean AS overdue
-FROM payments.payments p WHERE p.order_no = ANY($2::uuid[]) AND p.status = 'created' ORDER BY p.payment_no
+FROM payments.payments p
+WHERE (p.order_no, p.bucket) IN (SELECT unnest($2::uuid[]), unnest($3::smallint[])) AND p.status = 'created' ORDER BY p.payment_no
 `
 
 type OpenPaymentsParams struct {
 	UnansweredAfter time.Duration
 	OrderNos        []ids.ID
+	Buckets         []int16
 }
 
 type OpenPaymentsRow struct {
@@ -770,7 +772,7 @@ type OpenPaymentsRow struct {
 // The open payments of a set of orders, for closing; overdue are those whose provider has had its time. A payment
 // expires at its order's deadline.
 func (q *Queries) OpenPayments(ctx context.Context, arg OpenPaymentsParams) ([]OpenPaymentsRow, error) {
-	rows, err := q.db.Query(ctx, openPayments, arg.UnansweredAfter, arg.OrderNos)
+	rows, err := q.db.Query(ctx, openPayments, arg.UnansweredAfter, arg.OrderNos, arg.Buckets)
 	if err != nil {
 		return nil, err
 	}
@@ -810,15 +812,15 @@ func (q *Queries) OpenPayments(ctx context.Context, arg OpenPaymentsParams) ([]O
 
 const ordersBehindTheirRefunds = `-- name: OrdersBehindTheirRefunds :many
 WITH asked AS (
-    SELECT order_no, sum(amount) FILTER (WHERE status IN ('requested', 'failed', 'succeeded', 'settled_by_hand', 'charged_back')) AS granted,
+    SELECT order_no, bucket, sum(amount) FILTER (WHERE status IN ('requested', 'failed', 'succeeded', 'settled_by_hand', 'charged_back')) AS granted,
         bool_or(status = 'failed') AS failed, bool_or(status = 'requested') AS open
-    FROM payments.refunds WHERE reason IN ('shopper', 'operator', 'dispute') GROUP BY order_no
+    FROM payments.refunds WHERE reason IN ('shopper', 'operator', 'dispute') GROUP BY order_no, bucket
 ), expected AS (
     SELECT o.order_no, o.status || CASE WHEN o.status = 'refunded' AND o.reason = 'taken-back' THEN ' but taken back' ELSE '' END AS status, CASE
         WHEN a.granted IS NULL OR a.granted < orders.amount(o.unit_price, o.quantity, o.freight, o.discount) THEN 'paid'
         WHEN o.status = 'refunded' AND (a.failed OR a.open) THEN 'refunded but taken back'
         WHEN a.failed THEN 'refund_failed' WHEN a.open THEN 'refunding' ELSE 'refunded' END AS by_refunds
-    FROM orders.orders o LEFT JOIN asked a USING (order_no)
+    FROM orders.orders o LEFT JOIN asked a USING (order_no, bucket)
     WHERE a.order_no IS NOT NULL OR o.status IN ('refunding', 'refund_failed', 'refunded')
 )
 SELECT order_no, status::text AS status, by_refunds::text AS by_refunds FROM expected
@@ -977,12 +979,17 @@ func (q *Queries) OrdersThatDiffer(ctx context.Context, atMost int32) ([]OrdersT
 
 const payingCapture = `-- name: PayingCapture :one
 SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now
-FROM payments.ledger l JOIN payments.payments p USING (payment_no)
-WHERE l.order_no = $1 AND l.kind = 'capture' AND l.amount = p.amount AND l.currency = p.currency AND NOT EXISTS (
+FROM payments.ledger l JOIN payments.payments p ON p.payment_no = l.payment_no AND p.bucket = $1
+WHERE l.order_no = $2 AND l.kind = 'capture' AND l.amount = p.amount AND l.currency = p.currency AND NOT EXISTS (
     SELECT FROM payments.refunds r
-    WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn AND r.reason IN ('duplicate', 'late', 'mismatch'))
+    WHERE r.payment_no = l.payment_no AND r.bucket = p.bucket AND r.capture_txn = l.provider_txn AND r.reason IN ('duplicate', 'late', 'mismatch'))
 ORDER BY l.at LIMIT 1
 `
+
+type PayingCaptureParams struct {
+	Bucket  int16
+	OrderNo ids.ID
+}
 
 type PayingCaptureRow struct {
 	Bucket      int16
@@ -998,8 +1005,8 @@ type PayingCaptureRow struct {
 
 // The capture that paid an order: of all its captures the one that brought what was charged and is not refunded
 // automatically. paid_at is when we recorded it.
-func (q *Queries) PayingCapture(ctx context.Context, orderNo ids.ID) (PayingCaptureRow, error) {
-	row := q.db.QueryRow(ctx, payingCapture, orderNo)
+func (q *Queries) PayingCapture(ctx context.Context, arg PayingCaptureParams) (PayingCaptureRow, error) {
+	row := q.db.QueryRow(ctx, payingCapture, arg.Bucket, arg.OrderNo)
 	var i PayingCaptureRow
 	err := row.Scan(
 		&i.Bucket,

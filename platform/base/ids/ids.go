@@ -75,6 +75,16 @@ func Bucket(user int64) int16 {
 // Bucket reads the bucket from a number minted by NewFor or NewTagged.
 func (id ID) Bucket() int16 { return int16(id[14]&0x03)<<8 | int16(id[15]) }
 
+// BucketsOf returns the bucket of each number. A statement about many numbers names
+// both, so that Postgres goes to one partition for each.
+func BucketsOf(nos []ID) []int16 {
+	buckets := make([]int16, len(nos))
+	for i, no := range nos {
+		buckets[i] = no.Bucket()
+	}
+	return buckets
+}
+
 // Time is when the number was minted, to the millisecond.
 func (id ID) Time() time.Time {
 	ms := int64(id[0])<<40 | int64(id[1])<<32 | int64(id[2])<<24 | int64(id[3])<<16 | int64(id[4])<<8 | int64(id[5])
