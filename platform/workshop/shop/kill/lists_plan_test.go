@@ -97,10 +97,13 @@ func TestListsWalkAnIndex(t *testing.T) {
 // planNode is what a node of a plan in JSON says that matters here.
 type planNode struct {
 	Type     string     `json:"Node Type"`
+	Schema   string     `json:"Schema"` // with VERBOSE
 	Relation string     `json:"Relation Name"`
+	Alias    string     `json:"Alias"`
 	Index    string     `json:"Index Name"`
 	Filter   string     `json:"Filter"`
 	Rows     float64    `json:"Plan Rows"`
+	Loops    float64    `json:"Actual Loops"` // with ANALYZE
 	Plans    []planNode `json:"Plans"`
 }
 
