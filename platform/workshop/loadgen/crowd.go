@@ -27,8 +27,9 @@ type Crowd struct {
 	door    *door        // the checks before they get paths
 	done    atomic.Int64 // shoppers that have finished the current phase
 	tally   *tally
-	sockets sockets // those of the first shoppers
-	patient bool    // they send attempts again that were not taken yet
+	sockets sockets      // those of the first shoppers
+	patient bool         // they send attempts again that were not taken yet
+	heard   atomic.Int64 // when one of them last had an answer, since base
 }
 
 // CrowdConfig configures a crowd.
@@ -191,6 +192,7 @@ type firing struct {
 // fire sends attempts.
 func (c *Crowd) fire(ctx context.Context, f firing) Volley {
 	began := time.Since(c.base)
+	c.heard.Store(int64(began))
 	c.each(ctx, len(c.shoppers), func(w *hand, i int) {
 		s := &c.shoppers[i]
 		due := began + time.Duration(i)*f.every
@@ -257,8 +259,13 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 		case err != nil && ctx.Err() != nil:
 			return
 		case err != nil:
+			if c.patient && c.resends(ctx, s) {
+				send = -1
+			}
 			continue // the previous answer stands
-		case w.resp.ok():
+		}
+		c.heard.Store(int64(s.answered))
+		if w.resp.ok() {
 			s.answer = answerQueued
 			return
 		}
@@ -284,6 +291,19 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 		send = -1 // nothing was taken
 	}
 }
+
+// resends pauses a shopper whom nothing answers, and reports whether to send the path
+// again, as a page does: until an address has moved to another machine. From a server
+// that has answered none of them for longer, shoppers turn away at once.
+func (c *Crowd) resends(ctx context.Context, s *shopper) bool {
+	silent := s.answered - time.Duration(c.heard.Load())
+	return silent < addressMoves && s.answered-s.sent < pathLife && app.Sleep(ctx, resendPause) == nil
+}
+
+const (
+	addressMoves = 6 * time.Second        // three times what keepalived's example takes
+	resendPause  = 250 * time.Millisecond // a page's first one is a little longer
+)
 
 // numberOr returns the number that an answer names, no if it names none.
 func numberOr(no ids.ID, body []byte) ids.ID {

@@ -53,20 +53,7 @@ func StartNginxAt(t *testing.T, addr, program string, instances ...*Instance) (c
 		}
 		conf = strings.ReplaceAll(conf, change.old, change.to)
 	}
-	log = filepath.Join(dir, "log")
-	main := "daemon off;\nworker_processes 1;\nerror_log " + log + " warn;\npid " + dir + "/pid;\n"
-	if os.Geteuid() == 0 { // otherwise the workers could not enter the test's folder
-		group, err := user.LookupGroupId("0")
-		require.NoError(t, err)
-		main += "user root " + group.Name + ";\n"
-	}
-	main += "events { worker_connections 1024; }\nhttp {\naccess_log " + log + ";\n"
-	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		main += kind + "_temp_path " + filepath.Join(dir, kind) + ";\n" //nolint:modernize // five lines
-	}
-	file := filepath.Join(dir, "nginx.conf")
-	require.NoError(t, os.WriteFile(file, []byte(main+conf+"}\n"), 0o600))
-	cmd := exec.Command(program, "-p", dir, "-e", log, "-c", file) //nolint:gosec,noctx // the nginx found above; it is stopped below
+	cmd, log := NginxCommand(t, program, dir, conf)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -89,6 +76,26 @@ func StartNginxAt(t *testing.T, addr, program string, instances ...*Instance) (c
 	transport := &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 16}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}, log
+}
+
+// NginxCommand writes nginx's configuration with the content of http { … } into a folder, and returns the command of an
+// nginx in the foreground, and its log file.
+func NginxCommand(t *testing.T, program, dir, conf string) (cmd *exec.Cmd, log string) {
+	t.Helper()
+	log = filepath.Join(dir, "log")
+	main := "daemon off;\nworker_processes 1;\nerror_log " + log + " warn;\npid " + dir + "/pid;\n"
+	if os.Geteuid() == 0 { // otherwise the workers could not enter the test's folder
+		group, err := user.LookupGroupId("0")
+		require.NoError(t, err)
+		main += "user root " + group.Name + ";\n"
+	}
+	main += "events { worker_connections 1024; }\nhttp {\naccess_log " + log + ";\n"
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		main += kind + "_temp_path " + filepath.Join(dir, kind) + ";\n" //nolint:modernize // five lines
+	}
+	file := filepath.Join(dir, "nginx.conf")
+	require.NoError(t, os.WriteFile(file, []byte(main+conf+"}\n"), 0o600))
+	return exec.Command(program, "-p", dir, "-e", log, "-c", file), log //nolint:gosec,noctx // the nginx that was found; the caller ends it
 }
 
 // The two names of the example.
