@@ -33,6 +33,7 @@ type shop struct {
 	unsure  bool           // every rush is answered "unknown"
 	later   string         // the code that the first rush of every path is answered with, and when to come again
 	leaves  bool           // it disconnects when all units are held
+	aborts  int            // rushes that end without an answer, before all others
 	base    string         // for the bank's address
 	paid    map[string]int // payments by number
 
@@ -44,6 +45,10 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	if s.leaves && s.units == 0 {
 		panic(http.ErrAbortHandler) // the connection ends without an answer
+	}
+	if s.aborts > 0 && strings.HasPrefix(r.URL.Path, "/api/v1/rush/") {
+		s.aborts--
+		panic(http.ErrAbortHandler)
 	}
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/"); {

@@ -58,6 +58,16 @@ func TestBrokenPromiseIsReportedOnce(t *testing.T) {
 	}
 }
 
+// TestAttemptIsSentUntilAnAddressHasMoved loses more sends than an attempt has.
+func TestAttemptIsSentUntilAnAddressHasMoved(t *testing.T) {
+	t.Parallel()
+	cfg := playOf(open(t, &shop{units: 1, aborts: 2*attemptSends + 1})) // a link sends twice on a kept connection
+	cfg.Shoppers = 1
+	rep, err := Run(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Equal(t, "answers", rep.Answers, map[string]int64{"queued": 1})
+}
+
 // An attempt that is not taken yet, because the item is being loaded or the shopper is in
 // line, is sent again after the time that the answer names, under the same number, and
 // counted.

@@ -97,23 +97,22 @@ func TestPackagingAddressMoves(t *testing.T) {
 		return ok && remaining < shoppers // the crowd has a unit
 	}, "the crowd to rush")
 
-	moves := func(to, why string, fail func()) {
+	// What answers afterwards can only be the other machine.
+	moves := func(why string, fail func()) {
 		t.Helper()
-		require.Equal(t, to+" has the address before "+why, n.has(to), false)
 		began := time.Now()
 		fail()
 		pgtest.Eventually(t, 30*time.Second, rushed, "the same answer after "+why)
 		t.Logf("%s: answered again after %s", why, time.Since(began).Round(10*time.Millisecond))
-		require.Equal(t, to+" has the address after "+why, n.has(to), true)
 	}
 	holder, other := "first", "second"
 	if n.has(other) {
 		holder, other = other, holder
 	}
-	moves(other, "nginx was killed", kills[holder])
+	moves("nginx was killed", kills[holder])
 	startNginx(holder)
 	consoles[holder].Await(t, `(?s)FAULT STATE.*BACKUP STATE`, 30*time.Second, nil)
-	moves(holder, "the machine was cut off", func() { n.ip("", "-n", n.prefix+"net", "link", "set", other, "nomaster") })
+	moves("the machine was cut off", func() { n.ip("", "-n", n.prefix+"net", "link", "set", other, "nomaster") })
 
 	select {
 	case err := <-ended:
@@ -197,7 +196,7 @@ func (n network) remove(of func(pid int) bool) {
 			continue
 		}
 		pids, _ := exec.Command("ip", "netns", "pids", name).Output() //nolint:gosec,noctx // likewise
-		for _, text := range strings.Fields(string(pids)) {
+		for text := range strings.FieldsSeq(string(pids)) {
 			if pid, err := strconv.Atoi(text); err == nil {
 				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 			}
@@ -250,6 +249,7 @@ func (n network) start(machine string, args ...string) (kill func(), out *shop.C
 	n.t.Helper()
 	cmd, out := n.command(machine, args...), shop.NewConsole()
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.WaitDelay = time.Second // for a child that is left, until its namespace is removed
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(n.t, cmd.Start())
 	kill = func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // it may have ended
