@@ -48,7 +48,7 @@ func TestPackagingAddressMoves(t *testing.T) {
 		_, consoles[machine] = n.start(machine, keepalived, "-n", "-l", "-D", "-f", dir+"/conf", "-p", dir+"/pid", "-r", dir+"/vrrp", "-c", dir+"/checkers")
 	}
 	program := filepath.Join(t.TempDir(), "stampede")
-	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexec ip netns exec "+n.prefix+"shop "+shop.Program(t)+` "$@"`), 0o755)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexec ip netns exec "+n.prefix+"shop "+shop.ImageProgram(t)+` "$@"`), 0o755)) //nolint:gosec // a program
 	shop.ServeWith(t, program, databaseURL, redisURL, "--listen=:8080", "--practice", "--trusted-proxies=10.0.0.1,10.0.0.2", "--easy-paths-per-address=0", "--shoppers-per-address=0")
 
 	ask := func(method, path, token, body string) (doc map[string]any) {
@@ -82,7 +82,7 @@ func TestPackagingAddressMoves(t *testing.T) {
 	// A crowd that goes on through both moves.
 	log := filepath.Join(t.TempDir(), "client.jsonl")
 	crowd := n.command("client", append([]string{
-		shop.Program(t), "rush", "--item=" + item, "--shoppers=" + strconv.Itoa(shoppers), "--rate=25", "--conns=16", "--sockets=0", "--pay=0%", "--json",
+		shop.ImageProgram(t), "rush", "--item=" + item, "--shoppers=" + strconv.Itoa(shoppers), "--rate=25", "--conns=16", "--sockets=0", "--pay=0%", "--json",
 		"--url=http://10.0.0.100", "--signing-key=" + shop.Key, "--log=" + log,
 	}, stores...)...)
 	out := shop.NewConsole()
