@@ -27,11 +27,12 @@ import (
 
 // Addresses say where the stores are; see the settings of the same names.
 type Addresses struct {
-	DatabaseURL   string
-	RedisURL      string
-	LockRedisURLs []string
-	NATSURL       string // "": embedded, and this process is the only instance
-	NATSDir       string // of the embedded one
+	DatabaseURL     string
+	DatabaseReadURL string // of a standby; "": there is none
+	RedisURL        string
+	LockRedisURLs   []string
+	NATSURL         string // "": embedded, and this process is the only instance
+	NATSDir         string // of the embedded one
 }
 
 // Config is what the process wants of its stores.
@@ -63,13 +64,14 @@ type Deps struct {
 // Stores are the open stores. What a process that only reads the books does not open
 // is nil.
 type Stores struct {
-	Pools map[string]*pgxpool.Pool // by the names of Config.Weights
-	Redis redis.UniversalClient
-	Locks *redisx.Locks
-	Bus   *bus.Bus
-	Relay *outbox.Relay
-	Pulse *pulse.Pulse // what the loops wait for
-	Clock *clock.Server
+	Pools   map[string]*pgxpool.Pool // by the names of Config.Weights
+	Standby *pg.Standby              // where lists, exports and reports read
+	Redis   redis.UniversalClient
+	Locks   *redisx.Locks
+	Bus     *bus.Bus
+	Relay   *outbox.Relay
+	Pulse   *pulse.Pulse // what the loops wait for
+	Clock   *clock.Server
 	// StreamDir is where the embedded NATS keeps its streams; "" where NATS is a server
 	// of its own.
 	StreamDir string
@@ -104,6 +106,9 @@ func Open(ctx context.Context, a *app.App, cfg Config, deps Deps) (*Stores, erro
 	}
 	s, err := OpenBooks(ctx, a, cfg)
 	if err != nil {
+		return nil, err
+	}
+	if s.Standby, err = pg.OpenStandby(ctx, a, cfg.DatabaseReadURL, s.Pools["platform"], deps.Log, deps.Metrics); err != nil {
 		return nil, err
 	}
 	warn := func(w string) { deps.Log.WarnContext(ctx, "redis setting", "warning", w) }

@@ -40,7 +40,7 @@ func New(stores *store.Stores, log *slog.Logger, metrics prometheus.Registerer) 
 func (w *Watch) Preflight(connections int) []preflight.Check {
 	s := w.stores
 	return preflight.Servers{
-		DB: s.Pools["platform"], Redis: s.Redis, Clock: s.Clock.Offset, NATS: s.Bus.Healthy, Disk: s.StreamDir, Connections: connections,
+		DB: s.Pools["platform"], Standby: s.Standby, Redis: s.Redis, Clock: s.Clock.Offset, NATS: s.Bus.Healthy, Disk: s.StreamDir, Connections: connections,
 	}.Checks()
 }
 
@@ -70,7 +70,7 @@ func (w *Watch) Open(cfg Config, rt *httpx.Router) ([]app.Worker, error) {
 	}
 	proofs := runs.New(pool, cfg.Checks, w.log)
 	alarm.Routes(rt, pool)
-	audit.Routes(rt, pool)
+	audit.Routes(rt, pool, w.stores.Standby)
 	deadletters.Routes(rt, pool, w.stores.Bus)
 	messages.Routes(rt, pool, w.stores.Relay)
 	proofs.Routes(rt)

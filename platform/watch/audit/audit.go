@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/audit/internal/auditdb"
@@ -61,7 +60,7 @@ type Filter struct {
 }
 
 // List returns the actions that match the filter, newest first.
-func List(ctx context.Context, db *pgxpool.Pool, f Filter) ([]Entry, error) {
+func List(ctx context.Context, db auditdb.DBTX, f Filter) ([]Entry, error) {
 	rows, err := auditdb.New(db).Actions(ctx, auditdb.ActionsParams{
 		Subject: f.Subject, Action: f.Action, Actor: f.Actor, Before: f.Before, AtMost: int32(f.Limit), //nolint:gosec // a page
 	})

@@ -72,7 +72,7 @@ func TestRouteRefuses(t *testing.T) {
 	t.Parallel()
 	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
 	rt := httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
-	audit.Routes(rt, pgtest.DB(t))
+	audit.Routes(rt, pgtest.DB(t), nil)
 	for _, c := range []struct {
 		role   auth.Role
 		query  string

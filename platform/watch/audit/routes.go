@@ -11,6 +11,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
 )
 
 // auditEntry is an Entry as the API shows it.
@@ -32,24 +33,32 @@ type listInput struct {
 }
 
 // Routes registers the operators' list of the log.
-func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
+func Routes(rt *httpx.Router, pool *pgxpool.Pool, standby *pg.Standby) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/audit", ID: "list-audit", Tag: "operator", Role: auth.Viewer, Summary: "What operators did, newest first",
 		Away: fault.T("The audit log cannot be read right now; selling continues without it. Try again in a moment.", "暂时无法读取操作日志，抢购不受影响；请稍后重试。"),
-	}, func(ctx context.Context, in *listInput) (*httpx.PageOutput[auditEntry], error) {
-		made := func(e Entry) time.Time { return e.At }
-		return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]Entry, error) {
-			before, err := p.BeforeID()
-			if err != nil {
-				return nil, err
-			}
-			list, err := List(ctx, pool, Filter{Subject: in.Subject, Action: in.Action, Actor: in.Actor, Before: before, Limit: p.Ask()})
-			return httpx.MadeSince(list, in.UpdatedFrom, made), err
-		}, made, func(e Entry) auditEntry {
-			return auditEntry{
-				ID: httpx.FormatID(e.ID), At: httpx.Moment(e.At), Actor: httpx.FormatID(e.Actor), Role: e.Role,
-				Action: e.Action, Subject: e.Subject, Detail: e.Detail,
-			}
-		}, func(e Entry) string { return httpx.FormatID(e.ID) })
+	}, func(ctx context.Context, in *listInput) (page *httpx.PageOutput[auditEntry], err error) {
+		err = standby.Read(ctx, pool, func(ctx context.Context, db pg.DB) error {
+			page, err = listed(ctx, db, in)
+			return err
+		})
+		return page, err
 	})
+}
+
+func listed(ctx context.Context, db pg.DB, in *listInput) (*httpx.PageOutput[auditEntry], error) {
+	made := func(e Entry) time.Time { return e.At }
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]Entry, error) {
+		before, err := p.BeforeID()
+		if err != nil {
+			return nil, err
+		}
+		list, err := List(ctx, db, Filter{Subject: in.Subject, Action: in.Action, Actor: in.Actor, Before: before, Limit: p.Ask()})
+		return httpx.MadeSince(list, in.UpdatedFrom, made), err
+	}, made, func(e Entry) auditEntry {
+		return auditEntry{
+			ID: httpx.FormatID(e.ID), At: httpx.Moment(e.At), Actor: httpx.FormatID(e.Actor), Role: e.Role,
+			Action: e.Action, Subject: e.Subject, Detail: e.Detail,
+		}
+	}, func(e Entry) string { return httpx.FormatID(e.ID) })
 }

@@ -3,12 +3,17 @@ package preflight
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/base/app"
 	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -64,12 +69,18 @@ func TestServers(t *testing.T) {
 		return worst
 	}
 	ready := lines(good, Need{Units: 10, Shoppers: 100})
-	for _, code := range []string{"nats", "memory", "disk", "clock", "connections", "alarms"} {
+	for _, code := range []string{"nats", "standby", "memory", "disk", "clock", "connections", "alarms"} {
 		require.Equal(t, "level of "+code, ready[code].Level, OK)
 	}
 
 	require.NoError(t, tooHot.Raise(t.Context(), pool, "item 7", "hot"))
 	bad := good
+	log := slog.New(slog.DiscardHandler)
+	a := app.New(log)
+	t.Cleanup(func() { _ = a.Stop(context.WithoutCancel(t.Context())) })
+	var err error
+	bad.Standby, err = pg.OpenStandby(t.Context(), a, "postgres://127.0.0.1:1/stampede", pool, log, prometheus.NewRegistry())
+	require.NoError(t, err)
 	bad.NATS = func(context.Context) error { return errors.New("no stream") }
 	bad.Clock = func() (time.Duration, time.Duration) { return -5 * time.Second, 0 }
 	found := lines(bad, Need{Units: 1 << 45, Shoppers: 101})
@@ -81,6 +92,7 @@ func TestServers(t *testing.T) {
 		"postgres":    {Stop, "fsync", "fsync is off: a crash of its machine may destroy the database."}, // the tests' Postgres
 		"memory":      {Stop, "", ""},
 		"disk":        {Stop, bad.Disk, ""},
+		"standby":     {Warning, "", ""},
 		"clock":       {Warning, "Redis", "Redis is 5s behind this machine."},
 		"connections": {Warning, "", "101 shoppers are expected; this instance can hold 100 connections."},
 		"backup":      {Warning, "", "Postgres archives nothing (archive_mode is off): a lost disk loses every order since the last backup."},

@@ -20,8 +20,9 @@ import (
 
 // Servers are the parts of an instance that its checks look at.
 type Servers struct {
-	DB    pg.DB
-	Redis redis.UniversalClient
+	DB      pg.DB
+	Standby *pg.Standby // nil: there is none
+	Redis   redis.UniversalClient
 	// Clock returns how far the Redis server's clock is ahead of this machine's, and
 	// how old that knowledge is.
 	Clock func() (offset, age time.Duration)
@@ -60,6 +61,13 @@ func (s Servers) Checks() []Check {
 		{
 			Code: "postgres", Titles: fault.Text{"Durability of Postgres", "Postgres 数据持久性"},
 			Next: fault.Text{"Correct the setting in postgresql.conf and reload or restart Postgres.", "在 postgresql.conf 中改正，并重新加载或重启 Postgres。"}, Look: s.postgres,
+		},
+		{
+			Code: "standby", Titles: fault.Text{"Standby for lists and reports", "列表与报表的只读备库"},
+			Next: fault.Text{
+				"Read Postgres's log on the standby. Until it is well the primary does its reads, beside the sale.",
+				"查看备库的 Postgres 日志；恢复之前，这些读取由主库承担，会与抢购争用资源。",
+			}, Look: s.standby,
 		},
 		{
 			Code: "redis", Titles: fault.Text{"Durability of Redis", "Redis 数据持久性"},
@@ -102,6 +110,16 @@ func (s Servers) nats(ctx context.Context, _ Need) ([]Finding, error) {
 	if err := s.NATS(ctx); err != nil {
 		return []Finding{{Level: Stop, Found: fault.T("NATS takes no grants: {why}.",
 			"NATS 无法接收抢购资格：{why}。", "why", err)}}, nil
+	}
+	return nil, nil
+}
+
+func (s Servers) standby(ctx context.Context, _ Need) ([]Finding, error) {
+	if !s.Standby.Given() {
+		return []Finding{{Level: OK, Found: fault.T("None is set up: the primary reads them.", "未配置，由主库读取。")}}, nil
+	}
+	if err := s.Standby.Check(ctx); err != nil {
+		return []Finding{{Level: Warning, Found: fault.T("It cannot be used: {why}.", "无法使用：{why}。", "why", err)}}, nil
 	}
 	return nil, nil
 }

@@ -18,11 +18,12 @@ import (
 
 // Stores names the servers that `serve` uses.
 type Stores struct {
-	DatabaseURL   string   `default:"" env:"STAMPEDE_DATABASE_URL" help:"Required. PostgreSQL 15 or newer, postgres://user:password@host/database." secret:"" group:"Required (run makes its own):"`
-	RedisURL      string   `default:"" env:"STAMPEDE_REDIS_URL" help:"Required. Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:"" group:"Required (run makes its own):"`
-	LockRedisURLs []string `name:"lock-redis-urls" env:"STAMPEDE_LOCK_REDIS_URLS" help:"Independent Redis servers, comma-separated and odd in number, a majority of which grants locks. Empty: the Redis of --redis-url." secret:"" group:"Locks:" rare:""`
-	NATSURL       string   `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222; for a cluster, its servers separated by commas. Empty: embedded, and this process is the only instance." secret:"" group:"NATS:"`
-	NATSDir       string   `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: /var/lib/stampede-nats for root, else ~/.local/share/stampede/nats; where an earlier version made it, ./data/nats or root's /var/lib/stampede/nats." group:"NATS:"`
+	DatabaseURL     string   `default:"" env:"STAMPEDE_DATABASE_URL" help:"Required. PostgreSQL 15 or newer, postgres://user:password@host/database." secret:"" group:"Required (run makes its own):"`
+	DatabaseReadURL string   `default:"" env:"STAMPEDE_DATABASE_READ_URL" help:"A hot standby of the database with streaming replication, which then answers the operators' lists, exports and reports; while it cannot, the primary does. Empty: there is none." secret:"" group:"Postgres connections:" rare:""`
+	RedisURL        string   `default:"" env:"STAMPEDE_REDIS_URL" help:"Required. Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:"" group:"Required (run makes its own):"`
+	LockRedisURLs   []string `name:"lock-redis-urls" env:"STAMPEDE_LOCK_REDIS_URLS" help:"Independent Redis servers, comma-separated and odd in number, a majority of which grants locks. Empty: the Redis of --redis-url." secret:"" group:"Locks:" rare:""`
+	NATSURL         string   `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222; for a cluster, its servers separated by commas. Empty: embedded, and this process is the only instance." secret:"" group:"NATS:"`
+	NATSDir         string   `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: /var/lib/stampede-nats for root, else ~/.local/share/stampede/nats; where an earlier version made it, ./data/nats or root's /var/lib/stampede/nats." group:"NATS:"`
 }
 
 // maxLockNodes bounds the cost of taking a lock: nine nodes survive the loss of four.
@@ -35,8 +36,10 @@ func (s Stores) Check() error {
 	if s.DatabaseURL == "" || s.RedisURL == "" {
 		wrong = append(wrong, errors.New("--database-url and --redis-url are needed, or STAMPEDE_DATABASE_URL and STAMPEDE_REDIS_URL; `stampede run` starts its own stores"))
 	}
-	if u, err := url.Parse(s.DatabaseURL); s.DatabaseURL != "" && (err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql")) {
-		wrong = append(wrong, errors.New("--database-url must be like postgres://user:password@host/database"))
+	for flag, given := range map[string]string{"--database-url": s.DatabaseURL, "--database-read-url": s.DatabaseReadURL} {
+		if u, err := url.Parse(given); given != "" && (err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql")) {
+			wrong = append(wrong, errors.New(flag+" must be like postgres://user:password@host/database"))
+		}
 	}
 	if err := checkRedis(s.RedisURL); s.RedisURL != "" && err != nil {
 		wrong = append(wrong, fmt.Errorf("--redis-url must be like redis://:password@host:6379/0: %w", err))

@@ -32,10 +32,11 @@ const (
 	// cached result of `go test` useless.
 	serversEnv = "STAMPEDE_TEST_SERVERS"
 	// serveEnv turns any test binary with this package into a process that
-	// runs servers, forTests or forBenchmarks.
+	// runs servers, for one of these uses.
 	serveEnv      = "STAMPEDE_TEST_SERVE"
 	forTests      = "tests"
 	forBenchmarks = "benchmarks"
+	forStandbys   = "standbys"
 
 	// startTimeout bounds the wait for servers: they start in about two seconds, and a busy machine multiplies that.
 	startTimeout = 2 * time.Minute
@@ -174,6 +175,11 @@ func startServers(ctx context.Context, use, dataDir string) (*embedded.Stack, er
 	defer cancel()
 	if use == forBenchmarks {
 		return embedded.Start(ctx, embedded.Config{DataDir: dataDir})
+	}
+	if use == forStandbys {
+		return embedded.Start(ctx, embedded.Config{DataDir: dataDir, Throwaway: true, PostgresSettings: map[string]string{
+			"wal_level": "replica", "max_wal_senders": "10", "shared_buffers": "32MB", "autovacuum": "off",
+		}})
 	}
 	return embedded.Start(ctx, embedded.Config{
 		DataDir:   dataDir,
