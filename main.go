@@ -326,7 +326,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money
 	payCfg.ReturnURL, payCfg.Zone = cmp.Or(s.set.Addresses.OrderURL, s.set.Addresses.BaseURL()+"/"), s.set.Sale.Zone()
 	payDeps := payment.Deps{
-		DB: s.Pools["payment"], Pulse: s.Pulse, Orders: s.order, Plan: s.plan, Providers: providers,
+		DB: s.Pools["payment"], Standby: s.Standby, Pulse: s.Pulse, Orders: s.order, Plan: s.plan, Providers: providers,
 		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
@@ -356,7 +356,7 @@ func (s *server) openDoors(key []byte) error {
 		Catalogue: s.catalogue, Places: s.places, Grants: s.grants, Stock: s.inventory, Orders: s.order,
 		Admit: s.door.Admit, Refuses: door.Refuses, Paused: s.door.Paused,
 		Servers: slices.Concat(s.payment.Preflight(), s.inventory.Preflight(), s.watch.Preflight(s.connections)),
-		DB:      s.Pools["seckill"], Pulse: s.Pulse, Redis: s.Redis, Bus: s.Bus, Outbox: s.Relay,
+		DB:      s.Pools["seckill"], Standby: s.Standby, Pulse: s.Pulse, Redis: s.Redis, Bus: s.Bus, Outbox: s.Relay,
 		Clock: s.Clock, SigningKey: key, Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	})
 	if err != nil {
@@ -364,7 +364,8 @@ func (s *server) openDoors(key []byte) error {
 	}
 	s.app.OnReady("items", s.seckill.Preheat.Deciding)
 	s.desk = desk.New(desk.Deps{
-		DB: s.Pools["order"], Orders: s.order, Payments: s.payment.Payments, Refunds: s.payment.Refunds,
+		DB: s.Pools["order"], Standby: s.Standby, Orders: s.order,
+		Payments: s.payment.Payments, Refunds: s.payment.Refunds,
 		Cancel: s.payment.Cancel, CancelRefuses: payment.CancelRefuses,
 		Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
 	})

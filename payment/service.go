@@ -21,16 +21,18 @@ import (
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
 	"stampede/platform/store/pulse"
 	"stampede/platform/watch/tally"
 )
 
 // Deps are the module's dependencies; all but the tracer are required.
 type Deps struct {
-	DB     *pgxpool.Pool // the module's own pool: callbacks are answered while the rush uses every other connection
-	Pulse  *pulse.Pulse  // nil: the loops ask themselves
-	Orders *order.Service
-	Plan   refund.Plan
+	DB      *pgxpool.Pool // the module's own pool: callbacks are answered while the rush uses every other connection
+	Pulse   *pulse.Pulse  // nil: the loops ask themselves
+	Standby *pg.Standby   // for lists and comparisons with statements; nil: there is none
+	Orders  *order.Service
+	Plan    refund.Plan
 	// Providers are the ways to pay, the preferred first.
 	// Without any, payment requests get payment-unavailable.
 	Providers []provider.Provider
@@ -79,7 +81,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Payments:  view.NewReader(deps.DB, b.chargebacks),
 		expiry:    newExpiry(cfg, deps.Orders, c, deps.Log, deps.Pulse),
 		statements: statement.New(statement.Deps{
-			DB: deps.DB, Providers: deps.Providers, Zone: cmp.Or(cfg.Zone, time.UTC), Log: deps.Log,
+			DB: deps.DB, Standby: deps.Standby, Providers: deps.Providers, Zone: cmp.Or(cfg.Zone, time.UTC), Log: deps.Log,
 			SettleRefund: func(ctx context.Context, name string, r provider.RefundStatus) error {
 				return b.settleRefund(ctx, name, r, asked)
 			},

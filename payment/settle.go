@@ -99,7 +99,7 @@ type books struct {
 
 func newBooks(g *gateway) *books {
 	bk := &books{gateway: g, refundNow: make(chan struct{}, 1)}
-	bk.Refunds = refund.New(g.cfg.Refunds, refund.Deps{DB: g.deps.DB, Orders: g.deps.Orders, Plan: g.deps.Plan, MakerOf: g.deps.MakerOf, Requested: bk.refundRequested})
+	bk.Refunds = refund.New(g.cfg.Refunds, refund.Deps{DB: g.deps.DB, Standby: g.deps.Standby, Orders: g.deps.Orders, Plan: g.deps.Plan, MakerOf: g.deps.MakerOf, Requested: bk.refundRequested})
 	bk.chargebacks = chargeback.New(g.deps.DB, bk.Refunds)
 	return bk
 }

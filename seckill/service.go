@@ -19,6 +19,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/outbound"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
 	"stampede/platform/store/pulse"
 	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/tally"
@@ -64,6 +65,7 @@ type Deps struct {
 	Catalogue *catalogue.Catalogue
 	Places    *rush.Places  // of the numbers of its items
 	DB        *pgxpool.Pool // the module's own budget of connections
+	Standby   *pg.Standby   // for reports and the list of reservations; nil: there is none
 	Pulse     *pulse.Pulse  // nil: the loops ask themselves
 	Redis     redis.UniversalClient
 	Bus       *bus.Bus
@@ -121,12 +123,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	})
 	s.readiness = readiness.New(cfg.Config, readiness.Deps{DB: deps.DB, Clock: deps.Clock, Servers: deps.Servers, Images: deps.Images})
 	s.change = change.New(cfg.Config, change.Deps{
-		DB: deps.DB, Pulse: deps.Pulse, Stock: deps.Stock, Outbox: deps.Outbox, Catalogue: items, Browse: s.Browse, Clock: deps.Clock, Log: deps.Log,
+		DB: deps.DB, Standby: deps.Standby, Pulse: deps.Pulse, Stock: deps.Stock, Outbox: deps.Outbox, Catalogue: items, Browse: s.Browse, Clock: deps.Clock, Log: deps.Log,
 		Readiness: s.readiness,
 	})
 	s.sweeper = queue.NewSweeper(deps.Grants, deps.Stock, deps.DB, cfg.Rush.PublishDeadline)
 	s.bulletin = bulletin.New(bulletin.Deps{DB: deps.DB, Stock: deps.Stock, Outbox: deps.Outbox, Log: deps.Log})
-	s.Funnel = funnel.New(funnel.Deps{DB: deps.DB, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Zone: cfg.Zone()})
+	s.Funnel = funnel.New(funnel.Deps{DB: deps.DB, Standby: deps.Standby, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Zone: cfg.Zone()})
 	var err error
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
 		Catalogue: items, Places: deps.Places, Grants: deps.Grants, Bus: deps.Bus, Redis: deps.Redis, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock,

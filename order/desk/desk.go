@@ -22,12 +22,14 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
 )
 
 // Deps are the package's dependencies; all but Accounts are required.
 type Deps struct {
 	DB       *pgxpool.Pool // order's
+	Standby  *pg.Standby   // for the list and the export
 	Orders   *order.Service
 	Payments *view.Reader
 	Refunds  *refund.Service
@@ -54,7 +56,8 @@ func New(deps Deps) *Service {
 	refuses := []*fault.Error{refund.ErrNotRefundable, refund.ErrTooMuch, refund.ErrNothing}
 	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Refuses: refuses, Wake: deps.Outbox.Wake})
 	s.search = search.New(search.Deps{
-		DB: deps.DB, Accounts: deps.Accounts, Payments: deps.Payments, Plan: deps.Plan, Log: deps.Log, Enter: deps.Orders.EnterReading,
+		DB: deps.DB, Standby: deps.Standby, Accounts: deps.Accounts, Payments: deps.Payments, Plan: deps.Plan, Log: deps.Log,
+		Enter: deps.Orders.EnterReading,
 	})
 	return s
 }

@@ -15,7 +15,8 @@
 //	paid_from, paid_until → by payment        status → by state
 //	item_id, sku, session_id, activity_id, created_from, created_until → numbers of that time
 //
-// Each walk is one query of orders.
+// Each walk is one query of orders, on the standby where there is one (pg.Standby), as are
+// the batches of an export.
 //
 // The indexes have no entry for an order that waits for its payment, except the one by
 // deadline that the expiry needs: the writer pays for none of them (ADR 0034).

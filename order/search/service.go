@@ -13,6 +13,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
 	"stampede/seckill/seckillevent"
 )
 
@@ -55,6 +56,7 @@ type Plan interface {
 // Deps are the search's dependencies; all but Accounts are required.
 type Deps struct {
 	DB       *pgxpool.Pool
+	Standby  *pg.Standby // reads the pages
 	Accounts Phones
 	Payments Payments
 	Plan     Plan
@@ -126,11 +128,16 @@ func (s *Service) page(ctx context.Context, f *filter, cursor string, limit, mos
 		return nil, "", err
 	}
 	defer done()
-	found, next, err := f.collect(reading, s.deps.DB, cursor, limit, most)
 	var rows []AdminOrderRow
-	if err == nil {
-		rows, err = s.views(reading, found)
-	}
+	var next string
+	err = s.deps.Standby.Read(reading, s.deps.DB, func(ctx context.Context, db pg.DB) error {
+		found, after, err := f.collect(ctx, db, cursor, limit, most)
+		if err == nil {
+			rows, err = s.views(ctx, db, found)
+		}
+		next = after
+		return err
+	})
 	var refused *fault.Error
 	switch {
 	case err == nil:

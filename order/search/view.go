@@ -11,6 +11,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
+	"stampede/platform/store/pg"
 )
 
 // AdminOrder is an operator's view of an order: the shopper's document plus
@@ -44,12 +45,12 @@ type AdminOrderRow struct {
 }
 
 // views renders rows, with phones as the caller in ctx may read them.
-func (s *Service) views(ctx context.Context, rows []hit) ([]AdminOrderRow, error) {
+func (s *Service) views(ctx context.Context, db pg.DB, rows []hit) ([]AdminOrderRow, error) {
 	phones, err := s.phonesOf(ctx, rows)
 	if err != nil {
 		return nil, err
 	}
-	externalIDs, err := s.externalIDsOf(ctx, rows)
+	externalIDs, err := externalIDsOf(ctx, db, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func (s *Service) views(ctx context.Context, rows []hit) ([]AdminOrderRow, error
 }
 
 // externalIDsOf reads what the shop's own system calls the rows' orders.
-func (s *Service) externalIDsOf(ctx context.Context, rows []hit) (map[ids.ID]string, error) {
+func externalIDsOf(ctx context.Context, db pg.DB, rows []hit) (map[ids.ID]string, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -77,7 +78,7 @@ func (s *Service) externalIDsOf(ctx context.Context, rows []hit) (map[ids.ID]str
 	for i := range rows {
 		p.OrderNos, p.Buckets = append(p.OrderNos, rows[i].OrderNo), append(p.Buckets, rows[i].Bucket)
 	}
-	found, err := searchdb.New(s.deps.DB).ExternalIDs(ctx, p)
+	found, err := searchdb.New(db).ExternalIDs(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("order: read external ids: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
+	"stampede/platform/store/pg"
 )
 
 // Routes registers the package's routes.
@@ -168,9 +169,17 @@ type listInput struct {
 }
 
 // list is GET admin/refunds.
-func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[AdminRefund], error) {
+func (s *Service) list(ctx context.Context, in *listInput) (page *httpx.PageOutput[AdminRefund], err error) {
 	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
+	err = s.deps.Standby.Read(ctx, s.deps.DB, func(ctx context.Context, db pg.DB) error {
+		page, err = listed(ctx, paymentdb.New(db), in)
+		return err
+	})
+	return page, err
+}
+
+func listed(ctx context.Context, q *paymentdb.Queries, in *listInput) (*httpx.PageOutput[AdminRefund], error) {
 	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) (rows []paymentdb.PaymentsRefund, err error) {
 		before, err := p.BeforeNumber()
 		if err != nil {
@@ -178,9 +187,9 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[Ad
 		}
 		atMost := int32(p.Ask()) //nolint:gosec // a page is small
 		if in.Status == "" {
-			rows, err = s.q.ListRefunds(ctx, paymentdb.ListRefundsParams{Before: before, AtMost: atMost})
+			rows, err = q.ListRefunds(ctx, paymentdb.ListRefundsParams{Before: before, AtMost: atMost})
 		} else {
-			rows, err = s.q.RefundsWithStatus(ctx, paymentdb.RefundsWithStatusParams{Status: in.Status, Before: before, AtMost: atMost})
+			rows, err = q.RefundsWithStatus(ctx, paymentdb.RefundsWithStatusParams{Status: in.Status, Before: before, AtMost: atMost})
 		}
 		if err != nil {
 			return nil, fault.Plain(fault.Unavailable,

@@ -12,6 +12,7 @@ import (
 	"stampede/payment/internal/paymentdb"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
 )
 
 // Settings are an operator's settings about refunds.
@@ -27,11 +28,12 @@ type Plan interface {
 	RefundRule(ctx context.Context, activity int64) (within time.Duration, writeOff bool, err error)
 }
 
-// Deps are the package's dependencies; all but MakerOf are required.
+// Deps are the package's dependencies; all but Standby and MakerOf are required.
 type Deps struct {
-	DB     *pgxpool.Pool
-	Orders *order.Service
-	Plan   Plan
+	DB      *pgxpool.Pool
+	Standby *pg.Standby // reads the list
+	Orders  *order.Service
+	Plan    Plan
 	// MakerOf returns who made the API key that acts as a user; 0 for a person. Nil: there are no keys.
 	MakerOf func(ctx context.Context, user int64) (int64, error)
 	// Requested is called after the commit of a refund that is to be requested from its

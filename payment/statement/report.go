@@ -115,10 +115,10 @@ func (s *Service) targets(date, name string, now time.Time) (all []target, err e
 }
 
 // report reads the comparison of targets.
-func (s *Service) report(ctx context.Context, date string, all []target) (Comparison, error) {
+func report(ctx context.Context, q *statementdb.Queries, date string, all []target) (Comparison, error) {
 	r := Comparison{Date: date, Statements: []Statement{}}
 	for _, t := range all {
-		st, err := s.statement(ctx, t)
+		st, err := statement(ctx, q, t)
 		if err != nil {
 			return r, fmt.Errorf("statement: report %s %s: %w", t.name, t.day.Date(), err)
 		}
@@ -127,9 +127,9 @@ func (s *Service) report(ctx context.Context, date string, all []target) (Compar
 	return r, nil
 }
 
-func (s *Service) statement(ctx context.Context, t target) (Statement, error) {
+func statement(ctx context.Context, q *statementdb.Queries, t target) (Statement, error) {
 	st := Statement{Provider: t.name, Day: t.day.Date(), State: "none", Sums: []UnmatchedSum{}, Differences: []Unmatched{}}
-	rows, err := s.q.Statement(ctx, statementdb.StatementParams{Provider: t.name, Day: civil(t.day)})
+	rows, err := q.Statement(ctx, statementdb.StatementParams{Provider: t.name, Day: civil(t.day)})
 	if err != nil || len(rows) == 0 {
 		return st, err
 	}
@@ -146,26 +146,26 @@ func (s *Service) statement(ctx context.Context, t target) (Statement, error) {
 		return st, nil
 	}
 	st.ComparedAt = orderevent.Time(*row.ComparedAt)
-	sums, err := s.q.Sums(ctx, statementdb.SumsParams{Provider: t.name, Day: civil(t.day)})
+	sums, err := q.Sums(ctx, statementdb.SumsParams{Provider: t.name, Day: civil(t.day)})
 	if err != nil {
 		return st, err
 	}
 	for _, sum := range sums {
 		st.Sums = append(st.Sums, UnmatchedSum{sum.Class, sum.Kind, sum.Lines, money(sum.Stated, sum.Currency), money(sum.Booked, sum.Currency)})
 	}
-	st.Differences, err = s.differences(ctx, t, Unmatched{})
+	st.Differences, err = differences(ctx, q, t, Unmatched{})
 	return st, err
 }
 
 // differences returns a page of differences with their proposals, after one.
-func (s *Service) differences(ctx context.Context, t target, after Unmatched) ([]Unmatched, error) {
-	rows, err := s.q.Differences(ctx, statementdb.DifferencesParams{
+func differences(ctx context.Context, q *statementdb.Queries, t target, after Unmatched) ([]Unmatched, error) {
+	rows, err := q.Differences(ctx, statementdb.DifferencesParams{
 		Provider: t.name, Day: civil(t.day), AfterClass: after.Class, AfterKind: after.Kind, AfterTxn: after.Transaction, AtMost: page,
 	})
 	if err != nil {
 		return nil, err
 	}
-	known, err := s.known(ctx, t.name, rows)
+	ours, err := known(ctx, q, t.name, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (s *Service) differences(ctx context.Context, t target, after Unmatched) ([
 		if r.Kind == string(provider.PaidBack) {
 			no = r.RefundNo
 		}
-		if r.Kind != string(provider.ChargedBack) && slices.Contains(known, no) && (r.Class == "missing" && r.Stated > 0 || d.takenBack()) {
+		if r.Kind != string(provider.ChargedBack) && slices.Contains(ours, no) && (r.Class == "missing" && r.Stated > 0 || d.takenBack()) {
 			d.Proposal = settleIt
 		}
 		if !r.PaymentNo.IsZero() {
@@ -195,11 +195,11 @@ func (s *Service) differences(ctx context.Context, t target, after Unmatched) ([
 
 // known are those numbers of the rows that are refunds of ours at the provider, and
 // payments that are not captured.
-func (s *Service) known(ctx context.Context, name string, rows []statementdb.DifferencesRow) ([]ids.ID, error) {
+func known(ctx context.Context, q *statementdb.Queries, name string, rows []statementdb.DifferencesRow) ([]ids.ID, error) {
 	of := statementdb.KnownParams{Provider: name}
 	for _, r := range rows {
 		of.PaymentNos, of.PaymentBuckets = append(of.PaymentNos, r.PaymentNo), append(of.PaymentBuckets, r.PaymentNo.Bucket())
 		of.RefundNos, of.RefundBuckets = append(of.RefundNos, r.RefundNo), append(of.RefundBuckets, r.RefundNo.Bucket())
 	}
-	return s.q.Known(ctx, of)
+	return q.Known(ctx, of)
 }

@@ -41,7 +41,12 @@ func (s *Service) Routes(rt *httpx.Router) {
 		if err != nil {
 			return nil, err
 		}
-		return answer(s.report(ctx, in.Date, all))
+		var shown Comparison
+		err = s.deps.Standby.Read(ctx, s.deps.DB, func(ctx context.Context, db pg.DB) error {
+			shown, err = report(ctx, statementdb.New(db), in.Date, all)
+			return err
+		})
+		return answer(shown, err)
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: path, ID: "compare-statements", Tag: "operator", Role: auth.Operator,
@@ -90,7 +95,7 @@ func (s *Service) compareAgain(ctx context.Context, date string, all []target) (
 	default: // a wake-up is pending already
 	}
 	for end := time.Now().Add(waitAtMost); ; {
-		r, err := s.report(ctx, date, all)
+		r, err := report(ctx, s.q, date, all)
 		if err != nil || !r.fetching() || time.Now().After(end) {
 			return r, err
 		}
@@ -117,7 +122,7 @@ func (s *Service) applyAll(ctx context.Context, date string, all []target) (Comp
 			return Comparison{}, err
 		}
 	}
-	r, err := s.report(ctx, date, all)
+	r, err := report(ctx, s.q, date, all)
 	for i := range r.Statements {
 		r.Statements[i].Settled = applied[i]
 	}
@@ -133,7 +138,7 @@ const maxFailed = 20
 func (s *Service) apply(ctx context.Context, t target) (*Settled, error) {
 	done := new(Settled)
 	for after := (Unmatched{}); ; {
-		all, err := s.differences(ctx, t, after)
+		all, err := differences(ctx, s.q, t, after)
 		if err != nil {
 			return done, err
 		}

@@ -14,6 +14,7 @@ import (
 	"stampede/payment/statement/internal/statementdb"
 	"stampede/platform/base/app"
 	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof"
 )
@@ -29,9 +30,10 @@ var (
 			"查看详情，并在支付渠道后台确认账号是否有权下载账单。"))
 )
 
-// Deps are the dependencies; all are required.
+// Deps are the dependencies; all but Standby are required.
 type Deps struct {
 	DB        *pgxpool.Pool
+	Standby   *pg.Standby // reads what operators look at; nil: there is none
 	Providers []provider.Provider
 	// Settle and SettleRefund apply a movement as a provider's answer to a query is applied.
 	Settle       func(ctx context.Context, provider string, c provider.Capture) (outcome string, err error)

@@ -278,12 +278,19 @@ func viewReservation(r *seckilldb.SeckillReservation) itemReservation {
 
 // listReservations answers a page. It is ordered by user because the primary key
 // is: any other order would add an index to the cost of every reservation.
-func (s *Service) listReservations(ctx context.Context, in *listingReservations) (*httpx.PageOutput[itemReservation], error) {
+func (s *Service) listReservations(ctx context.Context, in *listingReservations) (page *httpx.PageOutput[itemReservation], err error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {
 		return nil, err
 	}
-	q := seckilldb.New(s.deps.DB)
+	err = s.deps.Standby.Read(ctx, s.deps.DB, func(ctx context.Context, db pg.DB) error {
+		page, err = reservations(ctx, seckilldb.New(db), id, in)
+		return err
+	})
+	return page, err
+}
+
+func reservations(ctx context.Context, q *seckilldb.Queries, id int64, in *listingReservations) (*httpx.PageOutput[itemReservation], error) {
 	if _, err := q.Item(ctx, id); err != nil {
 		return nil, plan.OrNotFound(err, plan.ErrNoItem, "read item")
 	}

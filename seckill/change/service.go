@@ -35,6 +35,7 @@ type Waker interface{ Wake() }
 // Deps are what changes work with; all are required unless they say otherwise.
 type Deps struct {
 	DB        *pgxpool.Pool
+	Standby   *pg.Standby  // reads the list of reservations
 	Pulse     *pulse.Pulse // nil: the lifecycle asks itself
 	Stock     *inventory.Service
 	Outbox    Waker

@@ -121,7 +121,7 @@ func (s *Service) curve(ctx context.Context, in *curveInput, opens time.Time, it
 	if !in.Until.IsZero() && in.Until.Before(until) {
 		until = in.Until
 	}
-	points, err := tally.Curve(ctx, s.deps.DB, from, until, step, items...)
+	points, err := s.points(ctx, from, until, step, items...)
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (s *Service) report(ctx context.Context, id int64) (*report.Report, error) 
 	}
 	from := opens.Add(-beforeOpening)
 	r.Step = report.StepFor(until.Sub(from))
-	points, err := tally.Curve(ctx, s.deps.DB, from, until, time.Duration(r.Step)*time.Second, ids...)
+	points, err := s.points(ctx, from, until, time.Duration(r.Step)*time.Second, ids...)
 	if err != nil {
 		return nil, err
 	}

@@ -18,12 +18,15 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/clock"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/tally"
 	"stampede/seckill/catalogue"
 )
 
-// Deps are what the funnel reads; all are required.
+// Deps are what the funnel reads; all but Standby are required.
 type Deps struct {
 	DB        *pgxpool.Pool
+	Standby   *pg.Standby // reads the curves
 	Stock     *inventory.Service
 	Catalogue *catalogue.Catalogue
 	Clock     clock.Clock
@@ -77,6 +80,15 @@ func (s *Service) books(ctx context.Context, ids ...int64) (map[int64]inventory.
 		return books, fmt.Errorf("funnel: read books of %d items: %w", len(published), err)
 	}
 	return books, nil
+}
+
+// points reads a curve, which may be a million rows.
+func (s *Service) points(ctx context.Context, from, until time.Time, step time.Duration, items ...int64) (points []tally.Point, err error) {
+	err = s.deps.Standby.Read(ctx, s.deps.DB, func(ctx context.Context, db pg.DB) error {
+		points, err = tally.Curve(ctx, db, from, until, step, items...)
+		return err
+	})
+	return points, err
 }
 
 // booksOf renders an item's books.

@@ -20,6 +20,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -43,6 +44,25 @@ func (c *crowd) told(code string) {
 	c.rushes[code]++
 	if code != "bad-path" {
 		c.ofItem[code]++
+	}
+}
+
+// standbyMayRead reads everything that --database-read-url is for.
+func standbyMayRead(t *testing.T, in *shop.Instance, sale loadgen.Planned) {
+	t.Helper()
+	reads := func() int64 {
+		return shop.Scrape(t, in.OpsURL(t)).Sum(t, "stampede_standby_reads_total{server=primary}")
+	}
+	for _, path := range []string{
+		"orders", "orders/export", "refunds", "audit", "items/" + sale.ItemID + "/reservations", "items/" + sale.ItemID + "/funnel?step=10",
+		"sessions/" + sale.SessionID + "/report?format=json", "statements/2026-01-01",
+	} {
+		before := reads()
+		a := httpxtest.Send(t, shop.Checked(t), http.MethodGet, in.URL+"/api/v1/admin/"+path, shop.Mint(t, 1, auth.Operator), "")
+		require.Equal(t, "the status of "+path, a.Status, http.StatusOK)
+		if reads() == before {
+			t.Errorf("a standby would not read admin/%s", path)
+		}
 	}
 }
 
@@ -279,6 +299,7 @@ func TestFunnelCountersEqualTheClientLog(t *testing.T) {
 	item := "items/" + sale.ItemID + "/funnel"
 	pgtest.Eventually(t, 30*time.Second, func() bool { last = c.merged(t, in, item); return len(last) == 0 }, "the merged funnel equals the client log")
 	last = nil
+	standbyMayRead(t, in, sale)
 	exported := shop.Scrape(t, other.OpsURL(t))
 	require.Equal(t, "exit code", other.Stop(), 0)
 	for _, route := range []string{item, "sessions/" + sale.SessionID + "/funnel?step=10", "activities/" + sale.ActivityID + "/funnel"} {
