@@ -72,7 +72,7 @@ func (e *expiry) wake(context.Context, bus.Msg) error {
 func (e *expiry) Run(ctx context.Context) error {
 	defer e.closing.Wait()
 	return app.Loop{
-		Every: e.every, Kick: e.due, Due: e.pulse.Due(order.SomeDue), Do: e.sweep,
+		Every: e.every, Kick: e.due, Due: e.pulse.Due("expiry", order.SomeDue), Do: e.sweep,
 		Log: e.log, Failed: "due orders not claimed, trying again at the next tick",
 	}.Run(ctx)
 }

@@ -43,12 +43,12 @@ type poller struct {
 // runQueries queries providers about open payments whose callback has not
 // arrived.
 func (pl *poller) runQueries(ctx context.Context) error {
-	return pl.loop(pl.deps.Pulse.Due(queriesDue), nil, pl.queryDue, "open payments not queried, retrying later").Run(ctx) // nothing here is too urgent to wait for the tick
+	return pl.loop(pl.deps.Pulse.Due("open payments", queriesDue), nil, pl.queryDue, "open payments not queried, retrying later").Run(ctx) // nothing here is too urgent to wait for the tick
 }
 
 // runRefunds requests refunds from providers, and queries them.
 func (pl *poller) runRefunds(ctx context.Context) error {
-	return pl.loop(pl.deps.Pulse.Due(refundsDue), pl.books.refundNow, pl.refundDue, "refunds not requested, retrying later").Run(ctx)
+	return pl.loop(pl.deps.Pulse.Due("refunds", refundsDue), pl.books.refundNow, pl.refundDue, "refunds not requested, retrying later").Run(ctx)
 }
 
 // loop calls round at each tick, or when a pulse finds something due, and at each kick, and again immediately if the

@@ -84,41 +84,37 @@ func (s *Service) lead(ctx context.Context, _ int64) error {
 			c.stop()
 		}
 	}()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	changed := s.deps.Pulse.Changed(changes)
-	if changed != nil {
-		tick.Stop()
+	return app.Loop{
+		Every: time.Second, Due: s.deps.Pulse.Changed("webhooks", changes), Log: s.deps.Log, Failed: "webhooks not read, retrying",
+		Do: func(context.Context) error { return s.follow(ctx, couriers) },
+	}.Run(ctx)
+}
+
+// follow ends the couriers of webhooks that were changed or disabled, and starts those of
+// the enabled ones that have none.
+func (s *Service) follow(ctx context.Context, couriers map[int64]running) error {
+	rows, err := webhookdb.New(s.deps.DB).Webhooks(ctx)
+	if err != nil {
+		return fmt.Errorf("webhook: read webhooks: %w", err)
 	}
-	for {
-		rows, err := webhookdb.New(s.deps.DB).Webhooks(ctx)
-		if err != nil {
-			return fmt.Errorf("webhook: read webhooks: %w", err)
-		}
-		enabled := map[int64]time.Time{}
-		for _, w := range rows {
-			if w.Enabled {
-				enabled[w.ID] = w.UpdatedAt
-			}
-		}
-		for id, c := range couriers {
-			if changed, ok := enabled[id]; !ok || !changed.Equal(c.of) {
-				c.stop()
-				delete(couriers, id)
-			}
-		}
-		for id, changed := range enabled {
-			if _, runs := couriers[id]; !runs {
-				couriers[id] = s.start(ctx, id, changed)
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-changed:
-		case <-ctx.Done():
-			return nil
+	enabled := map[int64]time.Time{}
+	for _, w := range rows {
+		if w.Enabled {
+			enabled[w.ID] = w.UpdatedAt
 		}
 	}
+	for id, c := range couriers {
+		if changed, ok := enabled[id]; !ok || !changed.Equal(c.of) {
+			c.stop()
+			delete(couriers, id)
+		}
+	}
+	for id, changed := range enabled {
+		if _, runs := couriers[id]; !runs {
+			couriers[id] = s.start(ctx, id, changed)
+		}
+	}
+	return nil
 }
 
 // reseal seals secrets with the current signing key, so that the one before it can go.

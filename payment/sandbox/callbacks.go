@@ -63,7 +63,7 @@ func (b *Bank) run(ctx context.Context) error {
 	defer senders.Wait()
 	sending := make(chan struct{}, b.cfg.Parallel)
 	var forgotten time.Time
-	return app.Loop{Every: b.cfg.Poll, Kick: b.wake, Due: b.pulse.Due(due), Log: b.log, Failed: "sandbox bank cannot use its database, retrying", Do: func(ctx context.Context) error {
+	return app.Loop{Every: b.cfg.Poll, Kick: b.wake, Due: b.pulse.Due("sandbox bank", due), Log: b.log, Failed: "sandbox bank cannot use its database, retrying", Do: func(ctx context.Context) error {
 		if now := time.Now(); now.Sub(forgotten) > forgetEvery {
 			forgotten = now
 			if _, err := b.q.ForgetCallbacks(ctx, forgetAtMost); err != nil {

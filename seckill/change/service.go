@@ -116,7 +116,7 @@ func (s *Service) runLifecycle(ctx context.Context) error {
 	if !s.cfg.CanPay {
 		s.deps.Log.WarnContext(ctx, "no payment provider is set up: only free items can be published, and open orders cannot be paid")
 	}
-	return app.Loop{Every: lifecycleEvery, Due: s.deps.Pulse.Due(advanceDue), Do: s.advanceAll, Log: s.deps.Log, Failed: "activity transitions failed"}.Run(ctx)
+	return app.Loop{Every: lifecycleEvery, Due: s.deps.Pulse.Due("lifecycle", advanceDue), Do: s.advanceAll, Log: s.deps.Log, Failed: "activity transitions failed"}.Run(ctx)
 }
 
 func (s *Service) keepHouse(ctx context.Context) error {

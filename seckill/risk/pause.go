@@ -116,7 +116,7 @@ func (s *Service) followUnpaid(ctx context.Context) error {
 	defer stop()
 	var all, last time.Time
 	return app.Loop{
-		Every: unpaidEvery, Kick: news, Due: s.deps.Pulse.Changed(pulse.Commits), Log: s.deps.Log, Failed: "unpaid closings not read, will be retried",
+		Every: unpaidEvery, Kick: news, Due: s.deps.Pulse.Changed("unpaid closings", pulse.Commits), Log: s.deps.Log, Failed: "unpaid closings not read, will be retried",
 		Do: func(ctx context.Context) error {
 			now := time.Now()
 			since := now.Sub(last) + unpaidOverlap

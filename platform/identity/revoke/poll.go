@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/platform/base/app"
 	"stampede/platform/identity/revoke/internal/revokedb"
 	"stampede/platform/store/pulse"
 )
@@ -54,35 +55,19 @@ func (s *Service) Load(ctx context.Context) error {
 func (s *Service) poll(ctx context.Context) error {
 	var r reader
 	defer r.close()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	committed, failing := s.deps.Pulse.Changed(pulse.Commits), false
-	for {
-		// Taken before the read, which therefore sees what they have committed.
-		asked := s.takeAsked()
-		err := s.read(ctx, &r)
-		for _, done := range asked {
-			close(done)
-		}
-		if ctx.Err() == nil && (err != nil) != failing {
-			if failing = err != nil; failing {
-				s.deps.Log.WarnContext(ctx, "reading revocations failed, answering from memory", "error", err)
-			} else {
-				s.deps.Log.InfoContext(ctx, "reading revocations works again")
-			}
-		}
-		next := tick.C
-		if committed != nil && !failing {
-			next = nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-committed:
-		case <-next:
-		case <-s.wake:
-		}
-	}
+	return app.Loop{
+		Every: pollEvery, Kick: s.wake, Due: s.deps.Pulse.Changed("revocations", pulse.Commits),
+		Log: s.deps.Log, Failed: "reading revocations failed, answering from memory",
+		Do: func(ctx context.Context) error {
+			asked := s.takeAsked() // before the read, which therefore sees what they have committed
+			defer func() {
+				for _, done := range asked {
+					close(done)
+				}
+			}()
+			return s.read(ctx, &r)
+		},
+	}.Run(ctx)
 }
 
 // read puts the revocations into force that r has not returned yet, and a few that

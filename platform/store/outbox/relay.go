@@ -115,7 +115,7 @@ func (r *Relay) Wake() {
 func (r *Relay) Run(ctx context.Context) error {
 	work, end := workUntil(ctx)
 	defer end()
-	pause, waiting := time.Duration(0), r.pulse.Due(due)
+	pause, waiting := time.Duration(0), r.pulse.Due("relay", due)
 	for ctx.Err() == nil {
 		r.recall(work)
 		r.retry(work)

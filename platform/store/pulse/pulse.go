@@ -54,8 +54,8 @@ type Pulse struct {
 
 // question is what one loop asks.
 type question struct {
-	sql string
-	due chan struct{} // holds one; its loop receives
+	loop, sql string
+	due       chan struct{} // holds one; its loop receives
 	// changes means that the loop waits for another answer than the last one; otherwise for one that is not 0.
 	changes bool
 	last    int64
@@ -72,29 +72,30 @@ func New(pool *pgxpool.Pool, log *slog.Logger, metrics prometheus.Registerer) *P
 	return p
 }
 
-// Due returns what kicks a loop in each pulse in which condition is true: SQL of type
-// boolean, which must be as cheap as one look into an index.
-func (p *Pulse) Due(condition string) <-chan struct{} {
-	return p.add(`(`+condition+`)::int`, false)
+// Due returns what kicks the loop of that name in each pulse in which condition is true: SQL
+// of type boolean, which must be as cheap as one look into an index.
+func (p *Pulse) Due(loop, condition string) <-chan struct{} {
+	return p.add(loop, `(`+condition+`)::int`, false)
 }
 
-// Changed returns what kicks a loop in the first pulse and in each whose number is not
-// that of the pulse before: SQL of a whole number, as cheap as one row by its key.
-func (p *Pulse) Changed(number string) <-chan struct{} { return p.add(number, true) }
+// Changed returns what kicks the loop of that name in the first pulse and in each whose number
+// is not that of the pulse before: SQL of a whole number, as cheap as one row by its key.
+func (p *Pulse) Changed(loop, number string) <-chan struct{} { return p.add(loop, number, true) }
 
-// add returns the channel of a question. A worker that starts again gets its old one.
-func (p *Pulse) add(sql string, changes bool) <-chan struct{} {
+// add returns the channel of a loop's question. A worker that starts again gets its old one;
+// two loops with the same question each have their own, because one receives a kick alone.
+func (p *Pulse) add(loop, sql string, changes bool) <-chan struct{} {
 	if p == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, q := range p.questions {
-		if q.sql == sql {
+		if q.loop == loop && q.sql == sql {
 			return q.due
 		}
 	}
-	q := &question{sql: sql, due: make(chan struct{}, 1), changes: changes}
+	q := &question{loop: loop, sql: sql, due: make(chan struct{}, 1), changes: changes}
 	p.questions = append(p.questions, q)
 	return q.due
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
@@ -42,7 +43,7 @@ func TestPulseKicksTheLoopsThatHaveSomethingToDo(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
 	p := beat(t, db)
-	some, changed := p.Due(due), p.Changed(revision)
+	some, changed := p.Due("some", due), p.Changed("revision", revision)
 	for _, step := range []struct {
 		after         string // a statement
 		some, changed bool
@@ -68,13 +69,24 @@ func TestQuestionsAreKeptOnce(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
 	p := beat(t, db)
-	some := p.Due(due)
+	some := p.Due("some", due)
 	pgtest.Exec(t, db, `UPDATE work SET due = true`)
 	for range 2 {
 		require.NoError(t, p.Ask(t.Context()))
 	}
-	if again := p.Due(due); again != some || !kicked(again) || kicked(again) {
+	if again := p.Due("some", due); again != some || !kicked(again) || kicked(again) {
 		t.Error("the question of a restarted worker was asked again, or its kicks gather")
+	}
+}
+
+// Several loops wait for any commit, and each of them is kicked.
+func TestLoopsWithOneQuestionAreKickedEach(t *testing.T) {
+	t.Parallel()
+	p := beat(t, pgtest.DB(t))
+	a, b := p.Changed("a", pulse.Commits), p.Changed("b", pulse.Commits)
+	require.NoError(t, p.Ask(t.Context()))
+	if !kicked(a) || !kicked(b) {
+		t.Error("one loop took the other's kick")
 	}
 }
 
@@ -84,7 +96,7 @@ func TestLoopsAskThemselvesWhileAPulseFails(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
 	p := beat(t, db)
-	some, changed := p.Due(due), p.Changed(revision)
+	some, changed := p.Due("some", due), p.Changed("revision", revision)
 	require.NoError(t, p.Ask(t.Context()))
 	kicked(changed)
 	lock, err := db.Begin(t.Context())
@@ -101,21 +113,22 @@ func TestLoopsAskThemselvesWhileAPulseFails(t *testing.T) {
 	}
 }
 
-// A transaction that commits late, after later ones, is a commit too.
+// A transaction that commits late, after later ones and while an older one goes on, is a
+// commit too. Not parallel: the transactions of other tests, whose databases share the
+// server, would kick the loop as well.
 func TestCommitsSeesEveryCommit(t *testing.T) {
-	t.Parallel()
 	db := pgtest.DB(t)
 	p := beat(t, db)
-	older, err := db.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = older.Exec(t.Context(), `SELECT pg_current_xact_id()`)
-	require.NoError(t, err)
-	late, err := db.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = late.Exec(t.Context(), `UPDATE work SET due = true`)
-	require.NoError(t, err)
-	changed := p.Changed(pulse.Commits)
-	// Other tests' databases share the server and its transaction numbers, so quiet pulses prove nothing.
+	begin := func() pgx.Tx {
+		tx, err := db.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `SELECT pg_current_xact_id()`)
+		require.NoError(t, err)
+		return tx
+	}
+	older, late := begin(), begin()
+	pgtest.Exec(t, db, `UPDATE work SET revision = 8`)
+	changed := p.Changed("commits", pulse.Commits)
 	require.NoError(t, p.Ask(t.Context()))
 	kicked(changed)
 	require.NoError(t, late.Commit(t.Context()))
@@ -135,7 +148,7 @@ func TestPingAsksWhenNoPulseWasAnswered(t *testing.T) {
 	if p.Ping(ended) == nil {
 		t.Error("Postgres counts as reachable before the first answer")
 	}
-	p.Due(due)
+	p.Due("some", due)
 	require.NoError(t, p.Ask(t.Context()))
 	require.NoError(t, p.Ping(ended)) // asks nothing
 	pgtest.Eventually(t, 10*time.Second, func() bool { return p.Ping(ended) != nil }, "the answer is too old")
@@ -144,7 +157,7 @@ func TestPingAsksWhenNoPulseWasAnswered(t *testing.T) {
 func TestNoPulseAsksNothing(t *testing.T) {
 	t.Parallel()
 	var p *pulse.Pulse
-	if p.Due(due) != nil || p.Changed(revision) != nil {
+	if p.Due("some", due) != nil || p.Changed("revision", revision) != nil {
 		t.Error("a loop without a pulse waits for one")
 	}
 }

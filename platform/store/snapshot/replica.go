@@ -153,7 +153,7 @@ func (r *Replica[T]) Run(ctx context.Context) error {
 	}
 	defer stop()
 	return app.Loop{
-		Every: pollEvery, Kick: kicks, Due: r.source.Pulse.Changed(`SELECT revision FROM ` + r.source.Table), Do: r.Refresh, Log: r.source.Log.With("source", r.source.Name),
+		Every: pollEvery, Kick: kicks, Due: r.source.Pulse.Changed(r.source.Name, `SELECT revision FROM `+r.source.Table), Do: r.Refresh, Log: r.source.Log.With("source", r.source.Name),
 		Failed: "refresh from Postgres failed, the last copy stays in use",
 	}.Run(ctx)
 }

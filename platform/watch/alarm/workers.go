@@ -29,7 +29,7 @@ func Workers(pool *pgxpool.Pool, p *pulse.Pulse, hook Webhook, parts Parts, log 
 		{Name: "alarm-watch", Run: NewWatch(pool, log, append(Probes(pool, parts), more...)...).Run},
 		{Name: "alarm-webhook", Run: notifier.Run},
 		{Name: "alarm-events", Run: app.Loop{
-			Every: publishEvery, Due: p.Due(unpublished), Log: log, Failed: "publishing alarms failed, retrying",
+			Every: publishEvery, Due: p.Due("alarm-events", unpublished), Log: log, Failed: "publishing alarms failed, retrying",
 			Do: func(ctx context.Context) error { return publish(ctx, pool) },
 		}.Run},
 	}, nil

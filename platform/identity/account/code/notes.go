@@ -35,7 +35,7 @@ const (
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{{
 		Name: "account-notes",
-		Run:  app.Loop{Every: notesEvery, Due: s.store.Pulse.Due(notesDue), Do: s.SendDue, Log: s.store.Log, Failed: "sending notes to users failed"}.Run,
+		Run:  app.Loop{Every: notesEvery, Due: s.store.Pulse.Due("notes", notesDue), Do: s.SendDue, Log: s.store.Log, Failed: "sending notes to users failed"}.Run,
 	}}
 }
 
