@@ -87,7 +87,8 @@
 //
 // The few locks, in the order in which they may be taken together:
 //
-//	lane.deciding    then lane.mu (has it ended)
+//	lane.deciding    then lane.mu (has it ended); its own lane.asks, then shards.mu (a lane begins)
+//	shards.mu        then lane.asks of all lanes, for stillFor at most, then the flag's mu
 //	lane.mu          around one send alone; around the closing, then pacer.mu
 //	pacer.mu         alone: around its lists of what has arrived
 //	itemIndex.mu     alone: a lane is created under it, without any call out

@@ -28,7 +28,7 @@ import (
 // filter. No user of the batch is refused in that moment: a user who reaches a
 // batch met no flag or is in the filter, and until the answers are remembered the
 // flag is not raised and the filter not replaced, because only the worker that
-// decides does either; see deciding for the lanes of several shards.
+// decides does either; see shards.still for the lanes of several shards.
 //
 // Grants that another instance makes after a return are seen here with the
 // broadcast of that return, or when the flag expires. A user who sends one path
@@ -47,13 +47,10 @@ type soldOut struct {
 	// present ones. nil until the first holder.
 	holders atomic.Pointer[bloom.Filter]
 
-	// deciding is read-locked by the lanes of an item with several shards from before
-	// they ask Redis until the answers are remembered: no lane raises the flag meanwhile,
-	// because the users of another's batch may be granted what is not known here yet.
-	deciding sync.RWMutex
-
 	mu       sync.Mutex // guards the rest
 	lastRead time.Time  // of the holders
+	reading  bool       // them, without mu
+	late     []granted  // meanwhile, by other shards' lanes
 	covered  []coverage // by shard
 	size     int        // users holders was made for
 	added    int        // users that were new to holders, by its own account
@@ -176,6 +173,12 @@ type grant struct {
 	shard     int16
 }
 
+// granted is a grant under an epoch.
+type granted struct {
+	epoch int64
+	grant
+}
+
 // remember adds the users who were granted units here, before any other worker
 // can decide or raise the flag. A merely possible grant, because Redis did not
 // answer, has epoch and seq 0.
@@ -189,11 +192,18 @@ func (f *soldOut) remember(epoch, total int64, grants []grant) {
 		f.holders.Store(h)
 	}
 	for _, g := range grants {
-		if h.Add(g.user) {
-			f.added++
+		f.add(h, granted{epoch, g})
+		if f.reading {
+			f.late = append(f.late, granted{epoch, g})
 		}
-		f.part(g.shard).add(epoch, g.seq)
 	}
+}
+
+func (f *soldOut) add(to *bloom.Filter, g granted) {
+	if to.Add(g.user) {
+		f.added++
+	}
+	f.part(g.shard).add(g.epoch, g.seq)
 }
 
 // part is what is covered of a shard.
@@ -225,8 +235,6 @@ func (f *soldOut) raise(d *inventory.Decision, as outcome) bool {
 	if d.Remaining > 0 {
 		return true
 	}
-	f.deciding.Lock()
-	defer f.deciding.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	parts, rel := partsOf(d), int64(0)
@@ -259,15 +267,19 @@ type users func(ctx context.Context, epoch int64, limit int) ([]int64, error)
 
 // cover reads the holders at the moment of the decision into the filter, so
 // that the flag can be raised; at most as often as the setting allows, and
-// without effect if there are too many holders.
+// without effect if there are too many holders. Other shards' lanes go on meanwhile.
 func (f *soldOut) cover(ctx context.Context, d *inventory.Decision, read users, now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if now.Sub(f.lastRead) < f.cfg.FilterEvery {
+	if f.reading || now.Sub(f.lastRead) < f.cfg.FilterEvery {
 		return nil
 	}
-	f.lastRead = now
+	f.lastRead, f.reading = now, true
+	f.mu.Unlock()
 	holders, err := read(ctx, d.Epoch, f.cfg.MaxFilterHolders+1)
+	f.mu.Lock()
+	late := f.late
+	f.reading, f.late = false, nil
 	if err != nil || len(holders) > f.cfg.MaxFilterHolders {
 		return err
 	}
@@ -285,6 +297,9 @@ func (f *soldOut) cover(ctx context.Context, d *inventory.Decision, read users, 
 	f.covered = f.covered[:0]
 	for _, part := range partsOf(d) {
 		f.covered = append(f.covered, coverage{valid: true, epoch: d.Epoch, base: part.Seq, last: part.Seq})
+	}
+	for _, g := range late {
+		f.add(target, g)
 	}
 	return nil
 }

@@ -57,6 +57,33 @@ func (f *soldOut) says(t *testing.T, what string, user int64, want outcome) {
 	require.Equal(t, what+": refused", up, want != outNone)
 }
 
+// While a lane reads the holders, which a hanging Redis delays, the others remember theirs,
+// and the filter has these too.
+func TestOtherLanesRememberWhileHoldersAreRead(t *testing.T) {
+	t.Parallel()
+	f := newTestFlag()
+	d := &inventory.Decision{Epoch: 1, Total: 10, Parts: []inventory.State{{Seq: 4}, {Seq: 6}}}
+	read := func(context.Context, int64, int) ([]int64, error) {
+		remembered := make(chan struct{})
+		go func() {
+			f.remember(1, 10, []grant{{user: 77, seq: 7, shard: 1}})
+			close(remembered)
+		}()
+		select {
+		case <-remembered:
+		case <-time.After(10 * time.Second):
+			t.Error("a lane waits for the holders that another one reads")
+		}
+		return []int64{1, 2}, nil
+	}
+	require.NoError(t, f.cover(t.Context(), d, read, time.Now()))
+	d.Parts[1].Seq = 7
+	require.Equal(t, "raised", f.raise(d, outAllHeld), true)
+	f.says(t, "a stranger", 50, outAllHeld)
+	f.says(t, "a holder who was read", 2, outNone)
+	f.says(t, "one of meanwhile", 77, outNone)
+}
+
 func TestFlagRefusesStrangersAndNoHolder(t *testing.T) {
 	t.Parallel()
 	f := newTestFlag()

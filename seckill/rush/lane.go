@@ -75,6 +75,9 @@ type lane struct {
 
 	// deciding is held by the worker that collects a batch and calls Redis.
 	deciding sync.Mutex
+	// asks is full from before the lane of an item with several shards asks Redis until the
+	// answers are remembered, see shards.still.
+	asks chan struct{}
 
 	mu    sync.RWMutex
 	queue chan *attempt
@@ -103,7 +106,7 @@ func newLane(item int64, line *lanes) *lane {
 func newLaneOf(item int64, shard int16, line *lanes, flag *soldOut, all *shards) *lane {
 	l := &lane{
 		item: item, shard: shard, shards: all, line: line, flag: flag,
-		queue: make(chan *attempt, line.cfg.LaneCapacity), quiet: rate.Sometimes{Interval: time.Second},
+		queue: make(chan *attempt, line.cfg.LaneCapacity), asks: make(chan struct{}, 1), quiet: rate.Sometimes{Interval: time.Second},
 	}
 	l.places.Store(-1)
 	l.pace = pacer{lane: l, turns: newTurns(item, line.redis), wake: make(chan struct{}, 1)}

@@ -71,16 +71,27 @@ func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided f
 		}
 	}
 	publishes := len(w.granted)+len(w.repeats) > 0
-	if nothingLeft != outNone && !l.flag.raise(d, nothingLeft) && !publishes {
+	if nothingLeft != outNone && !w.raise(nothingLeft) && !publishes {
 		// No attempt of this batch is waiting any more, so there is time for
 		// reading. A batch that has grants to publish leaves it to the next one.
 		w.cover(ctx, item)
-		l.flag.raise(d, nothingLeft)
+		w.raise(nothingLeft)
 	}
 	if publishes {
 		decided()
 		w.publish(ctx, item)
 	}
+}
+
+// raise raises the flag, unless another lane of the item is held up. It reports false if
+// the filter has to be completed first.
+func (w *laneWorker) raise(as outcome) bool {
+	release, ok := w.lane.shards.still()
+	if !ok {
+		return true
+	}
+	defer release()
+	return w.lane.flag.raise(&w.decision, as)
 }
 
 // repeat is an attempt whose answer names a number that already holds units: its

@@ -110,8 +110,8 @@ func (w *laneWorker) work() {
 	}
 	w.remembered = func() {}
 	if l.shards.known.Load().count > 1 {
-		l.flag.deciding.RLock()
-		w.remembered = sync.OnceFunc(l.flag.deciding.RUnlock)
+		l.asks <- struct{}{}
+		w.remembered = sync.OnceFunc(func() { <-l.asks })
 	}
 	defer w.remembered()
 	switch err := w.reserve(ctx, item); {

@@ -143,7 +143,8 @@ func (p *pacer) step() (next time.Duration, goes bool) {
 	places := p.places(item)
 	most := places
 	if rate > 0 {
-		most = min(most, int64(rate)*int64(PathLifetime/time.Second))
+		places = min(places, turnsIn(item.ClosesAt.Sub(l.line.clock.Now()), rate))
+		most = min(places, turnsIn(PathLifetime, rate))
 	}
 	issued, reached, err := p.turns.count(context.Background(), rate, most, used, arrived)
 	if err != nil {
@@ -263,17 +264,28 @@ func (p *pacer) pass(come func(*attempt) bool) {
 	p.waiting = slices.Delete(p.waiting, 0, n)
 }
 
-// places is how many turns may be ahead of one that is not hopeless, as in lane.enter.
-func (p *pacer) places(item *catalogue.Item) int64 {
-	places := p.lane.places.Load()
-	switch {
-	case item.Unlimited:
+// places is how many turns may be ahead of one that is not hopeless: as many as may be
+// in line for all the item's shards, as in lane.enter.
+func (p *pacer) places(item *catalogue.Item) (places int64) {
+	if item.Unlimited {
 		return mostTurns
-	case places < 0: // nothing was decided yet, or units came back
-		places = max(int64(item.Total)*placesPerUnit, int64(p.lane.line.cfg.MinPlaces))
+	}
+	all, shards := *p.lane.shards.lanes.Load(), int64(p.lane.shards.known.Load().count)
+	for shard := range shards {
+		own := int64(-1) // nothing was decided yet, or units came back
+		if shard < int64(len(all)) {
+			own = all[shard].places.Load()
+		}
+		if own < 0 {
+			own = max(int64(item.Total)*placesPerUnit/shards, int64(p.lane.line.cfg.MinPlaces))
+		}
+		places += own
 	}
 	return min(places, mostTurns)
 }
+
+// turnsIn is how many turns come within so long.
+func turnsIn(d time.Duration, rate int32) int64 { return int64(d.Seconds() * float64(rate)) }
 
 // turnIn is the time until the last of so many turns comes; 0 if none comes.
 func turnIn(ahead int64, rate int32) time.Duration {

@@ -190,6 +190,36 @@ func TestHopelessTailIsTooHot(t *testing.T) {
 	l.at[0].send(paths[3].Path).want(t, "the fourth for one unit", http.StatusTooManyRequests, "too-hot", "1")
 }
 
+// The line is that of all shards, and so are its places.
+func TestHopelessTailOfShards(t *testing.T) {
+	t.Parallel()
+	l := setup(t, sharded).line(1, 400, 0)
+	first := l.lane(0)
+	first.shards.see(1, 4)
+	for _, lane := range first.shards.grow(first, 4) {
+		lane.learn(&inventory.Decision{Epoch: 1, Remaining: 2, Shards: 4}, false, time.Now())
+	}
+	for user := range int64(24) { // three places for each unit
+		l.at[0].buys("within the places of eight units", user+1, l.it, http.StatusTooManyRequests, "wait-your-turn")
+	}
+	l.at[0].buys("behind them", 25, l.it, http.StatusTooManyRequests, "too-hot", "1")
+}
+
+// A turn that comes when the sale has closed is hopeless too.
+func TestTurnAfterTheClosingIsHopeless(t *testing.T) {
+	t.Parallel()
+	l := setup(t).line(1, 1000, 1, func(it *catalogue.Item) { it.ClosesAt = time.Now().Add(time.Minute) })
+	var ask []*attempt
+	for user := range int64(70) {
+		ask = append(ask, waiter(t.Context(), user+1))
+	}
+	_, _, err := l.lane(0).pace.turns.count(t.Context(), 1, 1000, nil, ask)
+	require.NoError(t, err)
+	l.at[0].buys("a turn before the closing", 10, l.it, http.StatusTooManyRequests, "wait-your-turn")
+	l.at[0].buys("a turn after it", 70, l.it, http.StatusTooManyRequests, "too-hot", "1")
+	l.at[0].buys("a shopper who would come after them", 71, l.it, http.StatusTooManyRequests, "too-hot", "1")
+}
+
 // A turn after the end of a path's life is hopeless too.
 func TestLineIsNoLongerThanAPath(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 type shards struct {
 	known atomic.Pointer[layout]
 	lanes atomic.Pointer[[]*lane]
-	mu    sync.Mutex // serialises writers of lanes
+	mu    sync.Mutex // serialises writers of lanes, and what raises the flag
 	ended bool       // under mu
 }
 
@@ -82,6 +82,37 @@ func (s *shards) end() {
 	for _, l := range *s.lanes.Load() {
 		l.close()
 	}
+}
+
+// stillFor bounds how long raising the flag keeps lanes waiting for one whose Redis node
+// hangs; a decision takes a few milliseconds.
+const stillFor = 200 * time.Millisecond
+
+// still waits until no lane of the item has a decision under way, and keeps it so until
+// release: the users of a batch may be granted what the flag's filter does not know yet.
+// It fails if a lane is held up, or another one raises the flag.
+func (s *shards) still() (release func(), ok bool) {
+	if !s.mu.TryLock() {
+		return nil, false
+	}
+	var quiet []*lane
+	release = func() {
+		for _, l := range quiet {
+			<-l.asks
+		}
+		s.mu.Unlock()
+	}
+	late := time.After(stillFor)
+	for _, l := range *s.lanes.Load() {
+		select {
+		case l.asks <- struct{}{}:
+			quiet = append(quiet, l)
+		case <-late:
+			release()
+			return nil, false
+		}
+	}
+	return release, true
 }
 
 // move hands an attempt that waits here, because of an older layout, to its own lane.

@@ -210,3 +210,41 @@ func TestSecondClickWhileAnotherLaneRaisesTheFlag(t *testing.T) {
 		t.Error("the second click was refused from memory although the first one got a unit at this instance")
 	}
 }
+
+// A Redis node that hangs holds up no other shard's shoppers, also when one of these finds that nothing is left.
+func TestRaisingTheFlagWaitsForNoLaneThatHangs(t *testing.T) {
+	t.Parallel()
+	y := setup(t, sharded)
+	it := y.Item(400)
+	i := y.instance([]*catalogue.Item{it})
+	for user := int64(1); user <= 400; user++ {
+		i.buys("one of the units", user, it, http.StatusAccepted, "")
+	}
+	var armed atomic.Bool
+	armed.Store(true)
+	blocked, pass := make(chan struct{}), make(chan struct{})
+	i.rush.lanes.stock = &held{stock: i.rush.lanes.stock, before: func(item inventory.Item, _ int64) {
+		if item.Shard == 2 && armed.CompareAndSwap(true, false) {
+			close(blocked)
+			<-pass
+		}
+	}}
+	hangs, others := i.issue(homed(5000, 2, 2), it, 1), [2]rushPath{i.issue(homed(6000, 1, 1), it, 1), i.issue(homed(6000, 3, 3), it, 1)}
+	answers := make(chan answer, 3)
+	go func() { answers <- i.send(hangs.Path) }()
+	<-blocked
+	for _, path := range others {
+		go func() { answers <- i.send(path.Path) }()
+		select {
+		case a := <-answers:
+			a.want(t, "another shard's shopper", http.StatusConflict, "all-held")
+		case <-time.After(10 * time.Second):
+			t.Error("another shard's shopper waits for the node that hangs")
+		}
+	}
+	close(pass)
+	<-answers
+	// With nothing held up the next one raises the flag.
+	i.buys("a stranger", homed(7000, 1, 1), it, http.StatusConflict, "all-held")
+	mustBeUp(t, i, it, outAllHeld)
+}

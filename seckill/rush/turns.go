@@ -64,7 +64,7 @@ func (t turns) count(ctx context.Context, rate int32, most int64, used []int64, 
 func (t turns) forget(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
-	if err := t.redis.Del(ctx, t.keys...).Err(); err != nil {
+	if err := t.redis.Unlink(ctx, t.keys...).Err(); err != nil {
 		return fmt.Errorf("seckill: forget turns: %w", err)
 	}
 	return nil

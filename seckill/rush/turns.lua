@@ -40,7 +40,7 @@ if line[1] then
     reached, rest = issued + burst, 0
   end
 else
-  redis.call('DEL', KEYS[2], KEYS[3])
+  redis.call('UNLINK', KEYS[2], KEYS[3])
 end
 if now - since >= generation or now < since then
   current, since = 5 - current, now
