@@ -98,9 +98,11 @@ SELECT EXISTS (SELECT FROM inventory.stock s LEFT JOIN inventory.settled d USING
 SELECT item_id, epoch FROM inventory.settled;
 
 -- name: StockOnSale :many
--- The items on sale now, those that close first first. The table is small: a row for each item and shard.
-SELECT * FROM inventory.stock WHERE opens_at <= clock_timestamp() AND closes_at > clock_timestamp()
-ORDER BY closes_at, item_id, shard LIMIT @at_most;
+-- The items on sale now, those that close first first, each with all its shards. The table is small: a row for each item
+-- and shard.
+SELECT * FROM inventory.stock WHERE item_id IN (SELECT f.item_id FROM inventory.stock f WHERE f.shard = 0 AND f.opens_at <= clock_timestamp() AND f.closes_at > clock_timestamp()
+    ORDER BY f.closes_at, f.item_id LIMIT @at_most)
+ORDER BY closes_at, item_id, shard;
 
 -- name: Retake :execrows
 -- Takes an order's units from the backup, if it has that many, and records whose they are. The caller holds the stock

@@ -45,6 +45,25 @@ func TestUnlimitedItemWithShards(t *testing.T) {
 	require.Equal(t, "the Load", fmt.Sprint(b.Load(t.Context(), 1)), "<nil>")
 }
 
+// What looks at the items that close first looks at whole items: a shard without the others says nothing of its item.
+func TestItemsOnSaleAreNotCutBetweenShards(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	later := onSale(2, 400)
+	later.ClosesAt = later.ClosesAt.Add(time.Minute)
+	b.sharded(later)
+	b.sharded(onSale(1, 400))
+	for most, want := range map[int32]string{1: "1 1 1 1", 2: "1 1 1 1 2 2 2 2"} {
+		rows, err := b.store.StockOnSale(t.Context(), most)
+		require.NoError(t, err)
+		var items []string
+		for _, st := range rows {
+			items = append(items, fmt.Sprint(st.ItemID))
+		}
+		require.Equal(t, "rows of items on sale", strings.Join(items, " "), want)
+	}
+}
+
 // afterCall does something between the answer of Redis to a command, or to the first of a pipeline, and its caller.
 type afterCall func(cmd redis.Cmder)
 

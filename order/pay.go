@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/inventory"
 	"stampede/order/coupon"
 	"stampede/order/details"
 	"stampede/order/internal/orderdb"
@@ -181,7 +180,7 @@ var errNotRetaken = errors.New("order: not taken up again")
 // its user has bought the item or another one of the activity since and may have one
 // only: the money must then be refunded. After the commit the caller calls Committed.
 //
-// The stock row is locked here, and so before the order's. tx may hold the lock of a
+// The item's stock rows are locked here, and so before the order's. tx may hold the lock of a
 // ledger key, for which nothing waits that holds another lock; if it holds the
 // order's, because it waited for the closing, a deadlock is possible and tx is
 // retried.
@@ -189,7 +188,7 @@ func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, by 
 	var paid orderevent.Order
 	// A savepoint, because a violated index would end the caller's transaction.
 	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		if _, err := s.deps.Stock.Lock(ctx, tx, []inventory.Key{{ItemID: o.ItemID, Shard: o.Shard}}); err != nil {
+		if err := s.deps.Stock.LockItem(ctx, tx, o.ItemID); err != nil {
 			return err
 		}
 		row, err := orderdb.New(tx).Retake(ctx, orderdb.RetakeParams{

@@ -3,6 +3,7 @@ package order
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,6 +11,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
@@ -90,6 +92,38 @@ func TestRetake(t *testing.T) {
 	require.Equal(t, "taken up, and left in the backup", []any{won, s.backup(b)}, []any{true, 2})
 	require.Equal(t, "events of paid orders", len(s.events()[orderevent.SubjectPaid]), 2)
 	require.Equal(t, "recorded", s.count(`SELECT count(*) FROM inventory.retaken`), 2)
+}
+
+// A late payment whose shard has no backup takes another's, and does not wait in a circle
+// with what locks the shards in their order, as borrowing does.
+func TestRetakeLocksShardsInTheirOrder(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(5, func(n *inventory.NewStock) { n.Backup = 1 })
+	no := s.closed(b, 1)
+	pgtest.Exec(t, s.db, `UPDATE orders.orders SET shard = 1 WHERE order_no = $1`, no)
+	pgtest.Exec(t, s.db, `INSERT INTO inventory.stock SELECT (jsonb_populate_record(s, '{"shard": 1, "total": 0, "available": 0, "backup": 0}')).*
+		FROM inventory.stock s WHERE item_id = $1`, b.ItemID)
+	borrows, err := s.db.Begin(t.Context())
+	require.NoError(t, err)
+	lock := func(shard int) {
+		_, err := borrows.Exec(t.Context(), `SELECT FROM inventory.stock WHERE item_id = $1 AND shard = $2 FOR UPDATE`, b.ItemID, shard)
+		require.NoError(t, err)
+	}
+	_, err = borrows.Exec(t.Context(), `SET LOCAL lock_timeout = 500`) // below deadlock_timeout
+	require.NoError(t, err)
+	lock(0)
+	taken := make(chan bool)
+	go func() {
+		_, won := s.takeUp(no)
+		taken <- won
+	}()
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		return s.count(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`) > 0
+	}, "the late payment waits")
+	lock(1)
+	require.NoError(t, borrows.Rollback(t.Context()))
+	require.Equal(t, "taken up with another shard's backup", <-taken, true)
 }
 
 // Late payments, closings and new orders of one item at the same moment: each closed

@@ -29,6 +29,12 @@ func (s *Service) Lock(ctx context.Context, tx pgx.Tx, keys []stock.Key) (map[st
 	return locked, nil
 }
 
+// LockItem locks all rows of an item, as Lock does: for what may need the units of any.
+func (s *Service) LockItem(ctx context.Context, tx pgx.Tx, itemID int64) error {
+	_, err := stock.LockItem(ctx, tx, itemID)
+	return err
+}
+
 // Movement is units of one stock row that orders take or return.
 type Movement struct {
 	stock.Key
@@ -95,13 +101,12 @@ func (s *Service) WriteOff(ctx context.Context, tx pgx.Tx, movements []Movement)
 }
 
 // Retake takes an order's units from the backup of its item, inside the transaction that turns the order from
-// closed into paid. It returns false if the backup has too few. The caller holds the order's stock row's lock.
+// closed into paid. It returns false if the backup has too few. The caller has locked the item.
 func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o *orderevent.Order) (bool, error) {
 	q := inventorydb.New(tx)
 	p := inventorydb.RetakeParams{OrderNo: o.No, ItemID: o.ItemID, Shard: o.Shard, UserID: o.UserID, Quantity: o.Quantity}
 	rows, err := q.Retake(ctx, p)
 	if err == nil && rows == 0 {
-		// This locks other rows of the item after the caller's, for once: who meets the opposite order tries again.
 		if err = q.GatherBackup(ctx, inventorydb.GatherBackupParams{ItemID: o.ItemID, Shard: o.Shard}); err == nil {
 			rows, err = q.Retake(ctx, p)
 		}

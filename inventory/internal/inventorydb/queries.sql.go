@@ -746,11 +746,13 @@ func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]Inventor
 }
 
 const stockOnSale = `-- name: StockOnSale :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock WHERE opens_at <= clock_timestamp() AND closes_at > clock_timestamp()
-ORDER BY closes_at, item_id, shard LIMIT $1
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock WHERE item_id IN (SELECT f.item_id FROM inventory.stock f WHERE f.shard = 0 AND f.opens_at <= clock_timestamp() AND f.closes_at > clock_timestamp()
+    ORDER BY f.closes_at, f.item_id LIMIT $1)
+ORDER BY closes_at, item_id, shard
 `
 
-// The items on sale now, those that close first first. The table is small: a row for each item and shard.
+// The items on sale now, those that close first first, each with all its shards. The table is small: a row for each item
+// and shard.
 func (q *Queries) StockOnSale(ctx context.Context, atMost int32) ([]InventoryStock, error) {
 	rows, err := q.db.Query(ctx, stockOnSale, atMost)
 	if err != nil {
