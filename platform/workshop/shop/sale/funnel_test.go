@@ -278,6 +278,8 @@ func TestFunnelCountersEqualTheClientLog(t *testing.T) {
 	sale := in.Plan(t, 45, 0)
 	c := &crowd{rushes: map[string]int64{}, ofItem: map[string]int64{}, paths: map[string]int64{}}
 	other.AwaitLoaded(t, sale.ItemID)
+	// A rate that keeps no one waiting, so that the dashboard's panel of it has data.
+	in.Do(t, http.MethodPut, "/api/v1/admin/items/"+sale.ItemID+"/admission", shop.Mint(t, 1, auth.Operator), map[string]int{"per_second": 1_000_000}, http.StatusOK)
 
 	c.playByHand(t, other, sale.ItemID)
 	in.AwaitFree(t, sale.ItemID, 41) // including the canceled one
