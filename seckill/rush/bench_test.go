@@ -124,7 +124,8 @@ func BenchmarkPublish(b *testing.B) {
 
 // BenchmarkAdmissionRate measures attempts that get a unit, 256 at a time, of an item
 // without an admission rate and of one whose rate keeps none waiting: what the pacer and
-// turns.lua cost. cpu-µs/attempt is of this process, without Redis's.
+// turns.lua cost. cpu-µs/attempt is of this process, without Redis's; attempts/s with a
+// rate is that of so many in each shortStep.
 func BenchmarkAdmissionRate(b *testing.B) {
 	for name, rate := range map[string]*int32{"without": nil, "with": new(int32(1_000_000))} {
 		b.Run(name, func(b *testing.B) {
