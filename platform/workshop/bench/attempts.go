@@ -36,15 +36,15 @@ const (
 	statusPending = "pending_payment"
 )
 
-// repeating is a side that sends a crowd's attempts again and again to url, which
-// answers each with the code.
-func repeating(url, code string, crowd func(ctx context.Context) (*loadgen.Crowd, error)) Side {
+// repeating is a side that sends a crowd's attempts again and again to the addresses, which
+// answer each with the code.
+func repeating(code string, crowd func(ctx context.Context) (*loadgen.Crowd, error), url string, others ...string) Side {
 	var round *loadgen.Crowd
 	return Side{
 		Prepare: func(ctx context.Context, n int) error {
 			c, err := crowd(ctx)
 			if err == nil {
-				round = c.Repeat(url, n)
+				round = c.Repeat(n, url, others...)
 			}
 			return err
 		},
@@ -74,7 +74,7 @@ func openRefusal(ctx context.Context, rig *Rig) (baseline, ours Side, err error)
 	var fetched time.Time
 	crowd := func(ctx context.Context) (_ *loadgen.Crowd, err error) {
 		if time.Since(fetched) > pathsLast {
-			refused, err = s.crowd(ctx, item, refusedPaths, fewConns)
+			refused, err = s.crowd(ctx, item, refusedPaths, rig.conns(fewConns))
 			fetched = time.Now()
 		}
 		return refused, err
@@ -83,7 +83,7 @@ func openRefusal(ctx context.Context, rig *Rig) (baseline, ours Side, err error)
 		return baseline, ours, err
 	}
 	url, err := startBare(ctx, s, refused.RushTarget(0), "", nil, http.StatusGone)
-	return repeating(url, soldOut, crowd), repeating(s.URL, soldOut, crowd), err
+	return repeating(soldOut, crowd, url), repeating(soldOut, crowd, s.URL, s.Others...), err
 }
 
 // openPaths compares POST items/{id}/rush-path, each by a different shopper with
@@ -99,7 +99,7 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 	}
 	target := "/api/v1/items/" + strconv.FormatInt(item, 10) + "/rush-path"
 	url, err := startBare(ctx, s, target, token, strings.NewReader(`{"quantity":1}`), http.StatusOK)
-	side := func(url string) Side {
+	side := func(url string, others ...string) Side {
 		var crowd *loadgen.Crowd
 		return Side{
 			// Minted in advance: shoppers arrive with their tokens.
@@ -111,7 +111,7 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 					}
 				}
 				crowd = loadgen.NewCrowd(loadgen.CrowdConfig{
-					BaseURL: url, ItemID: item, Shoppers: n, FirstUser: first, Connections: fewConns,
+					BaseURL: url, Others: others, ItemID: item, Shoppers: n, FirstUser: first, Connections: rig.conns(fewConns),
 					Token: func(user int64) (string, error) { return tokens[user-first], nil },
 				})
 				return nil
@@ -122,7 +122,7 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 			},
 		}
 	}
-	return side(url), side(s.URL), err
+	return side(url), side(s.URL, s.Others...), err
 }
 
 // openWhole compares the whole way with a bare 202 to the same requests. An
@@ -134,12 +134,12 @@ func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 	if err != nil {
 		return baseline, ours, err
 	}
-	first, err := s.crowd(ctx, item, 1, manyConns)
+	first, err := s.crowd(ctx, item, 1, rig.conns(manyConns))
 	if err != nil {
 		return baseline, ours, err
 	}
 	url, err := startBare(ctx, s, first.RushTarget(0), "", nil, http.StatusAccepted)
-	baseline = repeating(url, "queued", func(context.Context) (*loadgen.Crowd, error) { return first, nil })
+	baseline = repeating("queued", func(context.Context) (*loadgen.Crowd, error) { return first, nil }, url)
 	return baseline, s.whole(item), err
 }
 
@@ -148,7 +148,7 @@ func (s *Server) whole(item int64) Side {
 	var crowd *loadgen.Crowd
 	return Side{
 		Prepare: func(ctx context.Context, n int) (err error) {
-			crowd, err = s.crowd(ctx, item, n, manyConns)
+			crowd, err = s.crowd(ctx, item, n, s.rig.conns(manyConns))
 			return err
 		},
 		Work: func(ctx context.Context, n int) (map[string]float64, error) {
@@ -244,17 +244,18 @@ func (s *Server) soldOut(ctx context.Context) (item int64, err error) {
 	if _, err := loadgen.Run(ctx, cfg); err != nil {
 		return 0, err
 	}
-	// An event carries the payment to Redis a moment later; until then the unit
-	// is held.
-	other, err := s.crowd(ctx, item, 1, 1)
+	// An event carries the payment to Redis a moment later, and from there to the flag of each instance; until then the
+	// unit is held.
+	others := s.rig.conns(fewConns)
+	other, err := s.crowd(ctx, item, others, others)
 	if err != nil {
 		return 0, err
 	}
 	return item, until(ctx, func() (bool, error) {
 		v := other.Fire(ctx)
-		if v.Answers["all-held"] == 1 {
+		if v.Answers["all-held"] > 0 {
 			return false, nil
 		}
-		return true, allAnswered(v, 1, soldOut)
+		return true, allAnswered(v, others, soldOut)
 	})
 }

@@ -95,9 +95,9 @@ func File() (string, error) {
 // costs are the stages that a capacity is reckoned from.
 var costs = []string{"refusal", "paths", "whole"}
 
-// complete reports whether a capacity can be reckoned from the report.
+// complete reports whether a capacity can be reckoned from the report: by the costs of one server.
 func (r *Report) complete() bool {
-	return !r.Quick && r.Cores > 0 && !slices.ContainsFunc(costs, func(name string) bool { return r.stage(name) == nil })
+	return !r.Quick && r.Instances == 0 && r.Cores > 0 && !slices.ContainsFunc(costs, func(name string) bool { return r.stage(name) == nil })
 }
 
 func (r *Report) stage(name string) *Result {

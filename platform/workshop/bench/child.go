@@ -38,7 +38,11 @@ func RunPart(ctx context.Context, name string, in io.Reader, out io.Writer) erro
 	case barePartName:
 		return bare(ctx, in, out)
 	case storesPartName:
-		return serveStores(ctx, in, out)
+		return serveStores(ctx, false, in, out)
+	case clusterPartName:
+		return serveStores(ctx, true, in, out)
+	case natsPartName:
+		return serveNATS(in)
 	default:
 		return fmt.Errorf("there is no part %q", name)
 	}
@@ -48,8 +52,10 @@ func RunPart(ctx context.Context, name string, in io.Reader, out io.Writer) erro
 const maxLineBytes = 1 << 20
 
 const (
-	barePartName   = "bare"
-	storesPartName = "stores"
+	barePartName    = "bare"
+	storesPartName  = "stores"
+	clusterPartName = "cluster" // stores, with a Redis Cluster
+	natsPartName    = "nats"
 )
 
 // spawn starts this program as a child, with pipes to its input and output, which the

@@ -39,7 +39,7 @@ func Run(ctx context.Context, rig *Rig, stages []Stage, cfg Config) (*Report, er
 	report := &Report{
 		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version()),
 		Cores:   runtime.GOMAXPROCS(0),
-		At:      time.Now().UTC(), Rounds: cfg.Rounds, Quick: cfg.Quick, Stages: []Result{},
+		At:      time.Now().UTC(), Rounds: cfg.Rounds, Quick: cfg.Quick, Instances: rig.instances, Stages: []Result{},
 	}
 	for i := range stages {
 		st := &stages[i]

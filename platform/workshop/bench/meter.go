@@ -14,6 +14,7 @@ const (
 	nameSelf     = "this process"
 	nameServer   = "server"
 	nameBaseline = "bare"
+	nameNATS     = "nats"
 )
 
 // usage is the processor time used so far, by name of process.

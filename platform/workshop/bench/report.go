@@ -19,7 +19,10 @@ type Report struct {
 	At      time.Time `json:"at"`
 	Rounds  int       `json:"rounds"`
 	// Quick means that the figures are meaningless, see [Config.Quick].
-	Quick  bool     `json:"quick"`
+	Quick bool `json:"quick"`
+	// Instances on clusters, see [NewRig].
+	Instances int `json:"instances,omitempty"`
+
 	Stages []Result `json:"stages"`
 }
 
@@ -147,6 +150,9 @@ func (r *Report) Write(w io.Writer) error {
 	head := fmt.Sprintf("\n%s; %d rounds of each side in turns, medians\n\n", r.Machine, r.Rounds)
 	if r.Quick {
 		head = fmt.Sprintf("\n%s; the short form: it checks that everything works, its figures are meaningless\n\n", r.Machine)
+	}
+	if r.Instances > 0 {
+		head += fmt.Sprintf("Instances: %d, on a Redis Cluster and a NATS cluster of %d each. Targets are those of one server.\n\n", r.Instances, clusterNodes)
 	}
 	if _, err := io.WriteString(w, head); err != nil {
 		return err

@@ -20,6 +20,10 @@ type Rig struct {
 	stores storesReady
 	tokens *auth.Tokens
 	server *Server
+	// instances run on clusters of Redis and NATS; 0 is one server with NATS inside, beside a single Redis.
+	instances int
+	// StockShards is how many shards an item's stock is spread over; 0 means one. Set it before the first Server.
+	StockShards int
 	// needsStores keeps the stores alive as long as any process has it open;
 	// every child does.
 	needsStores *os.File
@@ -31,14 +35,18 @@ type Rig struct {
 // firstUser is the first shopper id; operators' ids are below it.
 const firstUser = 1_000_000
 
+// MostInstances is how many a rig can run: more would measure how a machine switches between them.
+const MostInstances = 8
+
 // NewRig starts Postgres and Redis in a temporary folder, as children of this
-// program. Always close the rig.
-func NewRig(ctx context.Context) (_ *Rig, err error) {
+// program. With instances above 0, up to MostInstances, that many servers share a Redis Cluster and a NATS
+// cluster of three each. Always close the rig.
+func NewRig(ctx context.Context, instances int) (_ *Rig, err error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("bench: find this program: %w", err)
 	}
-	r := &Rig{exe: executable, users: firstUser, names: map[int]string{}}
+	r := &Rig{exe: executable, instances: instances, users: firstUser, names: map[int]string{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close(context.WithoutCancel(ctx)))
@@ -89,6 +97,10 @@ func (r *Rig) Close(ctx context.Context) error {
 func (r *Rig) Token(user int64) (string, error) {
 	return r.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, 24*time.Hour)
 }
+
+// conns is how many connections the clients open: as many to each instance as to a single server, so that its batches have
+// the size that they have on a machine of its own.
+func (r *Rig) conns(each int) int { return each * max(r.instances, 1) }
 
 // Users reserves n ids that no shopper has had and returns the first.
 func (r *Rig) Users(n int) int64 {

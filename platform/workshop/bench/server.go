@@ -15,11 +15,12 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// Server is the server under measurement, a child process on the rig's stores.
+// Server is the server under measurement, a child process on the rig's stores, with the other instances of the shop.
 type Server struct {
 	*Child
-	URL    string // the shoppers' address
-	OpsURL string // the address of its metrics and profiles
+	URL    string   // the shoppers' address
+	OpsURL string   // the address of its metrics and profiles
+	Others []string // the shoppers' addresses of the other instances
 
 	rig     *Rig
 	endless int64 // the item of Endless, 0 before
@@ -28,14 +29,44 @@ type Server struct {
 // ready matches the line in which `stampede serve` reports its addresses.
 var ready = regexp.MustCompile(`serves (http://\S+); health at (http://\S+)/readyz`)
 
-// Server starts the server at the first call.
+// Server starts the server at the first call, or all instances.
 func (r *Rig) Server(ctx context.Context) (*Server, error) {
 	if r.server != nil {
 		return r.server, nil
 	}
-	child, err := r.spawn(ctx, nameServer, "serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn", "--end-with-input",
-		"--sandbox-bank", "--webhook-private", "--database-url="+r.stores.DatabaseURL, "--redis-url="+r.stores.RedisURL,
-		"--nats-dir="+filepath.Join(r.stores.Folder, "nats"), "--signing-key="+r.key)
+	queue := "--nats-dir=" + filepath.Join(r.stores.Folder, "nats")
+	if r.instances > 0 {
+		url, err := r.startNATSCluster(ctx)
+		if err != nil {
+			return nil, err
+		}
+		queue = "--nats-url=" + url
+	}
+	var all []*Server
+	for range max(r.instances, 1) {
+		s, err := r.serve(ctx, queue)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	r.server = all[0]
+	for _, s := range all[1:] {
+		r.server.Others = append(r.server.Others, s.URL)
+	}
+	return r.server, nil
+}
+
+// serve starts a server and waits until it answers.
+func (r *Rig) serve(ctx context.Context, queue string) (*Server, error) {
+	args := []string{
+		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn", "--end-with-input",
+		"--sandbox-bank", "--webhook-private", "--database-url=" + r.stores.DatabaseURL, "--redis-url=" + r.stores.RedisURL, "--signing-key=" + r.key, queue,
+	}
+	if r.StockShards > 0 {
+		args = append(args, "--stock-shards="+strconv.Itoa(r.StockShards))
+	}
+	child, err := r.spawn(ctx, nameServer, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +76,7 @@ func (r *Rig) Server(ctx context.Context) (*Server, error) {
 			return nil, err
 		}
 		if m := ready.FindSubmatch(line); m != nil {
-			r.server = &Server{Child: child, URL: string(m[1]), OpsURL: string(m[2]), rig: r}
-			return r.server, nil
+			return &Server{Child: child, URL: string(m[1]), OpsURL: string(m[2]), rig: r}, nil
 		}
 	}
 }
@@ -102,7 +132,7 @@ func (s *Server) plan(ctx context.Context, units int, opens time.Time) (item int
 // run is a run of new shoppers without sockets, who pay nothing.
 func (s *Server) run(item int64, shoppers, conns int) loadgen.Config {
 	cfg := loadgen.DefaultConfig()
-	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets = s.URL, item, shoppers, conns, 0
+	cfg.BaseURL, cfg.Others, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets = s.URL, s.Others, item, shoppers, conns, 0
 	cfg.PayShare, cfg.FirstUser, cfg.Token = 0, s.rig.Users(shoppers), s.rig.Token
 	return cfg
 }
@@ -110,7 +140,7 @@ func (s *Server) run(item int64, shoppers, conns int) loadgen.Config {
 // crowd gathers n new shoppers, with their paths.
 func (s *Server) crowd(ctx context.Context, item int64, n, conns int) (*loadgen.Crowd, error) {
 	c := loadgen.NewCrowd(loadgen.CrowdConfig{
-		BaseURL: s.URL, ItemID: item, Shoppers: n, FirstUser: s.rig.Users(n), Connections: conns, Token: s.rig.Token,
+		BaseURL: s.URL, Others: s.Others, ItemID: item, Shoppers: n, FirstUser: s.rig.Users(n), Connections: conns, Token: s.rig.Token,
 	})
 	return c, allIssued(ctx, c.FetchPaths(ctx))
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"stampede/platform/workshop/embedded"
@@ -41,9 +42,12 @@ func (e refusedError) ExitCode() int { return e.ready.Exit }
 // redisMemoryBytes is for a million shoppers' marks, which need more than a demo's.
 const redisMemoryBytes = 2 << 30
 
+// mostConns is Postgres's limit, for as many instances as can be measured.
+const mostConns = 100 * MostInstances
+
 // serveStores is the child. It runs in the folder for the data, which is deleted at the
 // end.
-func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
+func serveStores(ctx context.Context, cluster bool, in io.Reader, out io.Writer) error {
 	folder, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("bench: find the folder to use: %w", err)
@@ -53,7 +57,11 @@ func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
 	go func() { _, _ = io.Copy(io.Discard, in); unneeded() }()
 	defer removeAfter(folder)()
 
-	stack, err := embedded.Start(ctx, embedded.Config{DataDir: filepath.Join(folder, "stores"), RedisMaxMemoryBytes: redisMemoryBytes})
+	data := filepath.Join(folder, "stores")
+	stack, err := embedded.Start(ctx, embedded.Config{
+		DataDir: data, RedisMaxMemoryBytes: redisMemoryBytes,
+		PostgresSettings: map[string]string{"max_connections": strconv.Itoa(mostConns)},
+	})
 	if err != nil {
 		refused := storesReady{Refused: err.Error(), Exit: 1}
 		if coded, ok := errors.AsType[*embedded.StartError](err); ok {
@@ -61,7 +69,16 @@ func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 		return json.NewEncoder(out).Encode(refused)
 	}
-	if err := json.NewEncoder(out).Encode(storesReady{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL, Folder: folder}); err == nil {
+	ready := storesReady{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL, Folder: folder}
+	if cluster {
+		url, stop, err := startRedisCluster(ctx, data) // where the account of Postgres may write
+		if ready.RedisURL = url; err != nil {
+			ready.Refused, ready.Exit = err.Error(), 1
+		} else {
+			defer stop()
+		}
+	}
+	if err := json.NewEncoder(out).Encode(ready); err == nil {
 		<-ctx.Done()
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
@@ -96,7 +113,11 @@ func (r *Rig) startStores(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("bench: open a pipe to the stores: %w", err)
 	}
-	cmd := exec.Command(r.exe, PartCommand, storesPartName) //nolint:gosec,noctx // this program; ended by its input
+	part := storesPartName
+	if r.instances > 0 {
+		part = clusterPartName
+	}
+	cmd := exec.Command(r.exe, PartCommand, part) //nolint:gosec,noctx // this program; ended by its input
 	// In a separate process group, so that a Ctrl-C in the terminal does not
 	// stop the stores while other processes use them.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -141,12 +140,6 @@ type Cluster struct {
 // its value is a node in JSON.
 const nodeEnv = "STAMPEDE_TEST_NATS_NODE"
 
-type node struct {
-	Name, Dir        string
-	Port, RoutePort  int
-	OtherRoutesPorts []int
-}
-
 // clusterReady bounds the start: the first leader election takes up to nine
 // seconds in a new cluster, and tests run on busy machines.
 const clusterReady = 60 * time.Second
@@ -168,26 +161,11 @@ func init() {
 // serveNode runs one server until its parent closes standard input, which the
 // kernel does for a parent that was killed.
 func serveNode(text string) error {
-	var n node
+	var n natsserver.Node
 	if err := json.Unmarshal([]byte(text), &n); err != nil {
 		return fmt.Errorf("bustest: decode node: %w", err)
 	}
-	var routes []string
-	for _, port := range n.OtherRoutesPorts {
-		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", port))
-	}
-	srv, err := server.NewServer(&server.Options{
-		ServerName: n.Name, Host: "127.0.0.1", Port: n.Port, JetStream: true, StoreDir: n.Dir, NoSigs: true, NoLog: true,
-		Cluster: server.ClusterOpts{Name: "shop", Host: "127.0.0.1", Port: n.RoutePort},
-		Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
-	})
-	if err != nil {
-		return fmt.Errorf("bustest: start node: %w", err)
-	}
-	srv.Start()
-	_, _ = io.Copy(io.Discard, os.Stdin) // wait for its end
-	srv.Shutdown()
-	return nil
+	return n.Serve(os.Stdin)
 }
 
 // OpenCluster starts three servers and returns when they can store a stream
@@ -201,7 +179,7 @@ func OpenCluster(t testing.TB) *Cluster {
 	c := &Cluster{nodes: make(map[string]*exec.Cmd, size)}
 	var urls []string
 	for i := range size {
-		n := node{Name: "n" + strconv.Itoa(i), Dir: t.TempDir(), Port: ports[i], RoutePort: ports[size+i], OtherRoutesPorts: ports[size:]}
+		n := natsserver.Node{Name: "n" + strconv.Itoa(i), Dir: t.TempDir(), Port: ports[i], RoutePort: ports[size+i], Routes: ports[size:]}
 		raw, err := json.Marshal(n)
 		require.NoError(t, err)
 		cmd := exec.Command(self) //nolint:gosec,noctx // this binary; a cleanup ends it

@@ -16,12 +16,13 @@ import (
 
 // Bench is `stampede bench`.
 type Bench struct {
-	Stages  []string `help:"Measure only these stages, comma-separated: refusal, paths, whole, webhook."`
-	Quick   bool     `help:"Only check that everything works: few operations, one round; the figures are meaningless."`
-	JSON    bool     `name:"json" help:"Print the report as JSON."`
-	Strict  bool     `help:"Exit 1 when a target was missed."`
-	Scale   string   `enum:",million" default:"" help:"Instead of the stages, million: a million attempts on 10,000 units, whose books are proved."`
-	Profile string   `type:"path" help:"Write a processor profile of each stage to this folder, for go tool pprof."`
+	Stages    []string `help:"Measure only these stages, comma-separated: refusal, paths, whole, webhook."`
+	Quick     bool     `help:"Only check that everything works: few operations, one round; the figures are meaningless."`
+	JSON      bool     `name:"json" help:"Print the report as JSON."`
+	Strict    bool     `help:"Exit 1 when a target was missed."`
+	Instances int      `help:"Run this many instances, 1 to 8, on a Redis Cluster and a NATS cluster of three each; the stock of an item is spread if there are several. 0 is one server with NATS inside and one Redis." min:"0"`
+	Scale     string   `enum:",million" default:"" help:"Instead of the stages, million: a million attempts on 10,000 units, whose books are proved."`
+	Profile   string   `type:"path" help:"Write a processor profile of each stage to this folder, for go tool pprof."`
 }
 
 const (
@@ -41,6 +42,9 @@ var (
 
 // Validate checks the flags before anything is started.
 func (c *Bench) Validate() error {
+	if c.Instances < 0 || c.Instances > bench.MostInstances {
+		return fmt.Errorf("--instances must be between 0 and %d, not %d", bench.MostInstances, c.Instances)
+	}
 	_, err := c.choose()
 	return err
 }
@@ -60,7 +64,7 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	} else {
 		_, _ = fmt.Fprintln(io.Err, "Starting Postgres, Redis and the server in a temporary folder.")
 	}
-	rig, err := bench.NewRig(ctx)
+	rig, err := bench.NewRig(ctx, c.Instances)
 	if err != nil {
 		return err
 	}
@@ -70,6 +74,9 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 		OK() bool
 	}
 	sound := true
+	if c.Scale != "" && c.Instances > 1 {
+		rig.StockShards = 4 // over three masters, so that one has two
+	}
 	if c.Scale == "" {
 		var stages *bench.Report
 		stages, err = bench.Run(ctx, rig, chosen, cfg)

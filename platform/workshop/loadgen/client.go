@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"stampede/platform/identity/humancheck"
@@ -17,9 +18,10 @@ import (
 
 // client speaks the public API. Safe for concurrent use.
 type client struct {
-	base    string
-	baseURL *url.URL
-	http    *http.Client
+	base  string
+	links []*url.URL // where links lead, in turn
+	next  atomic.Uint32
+	http  *http.Client
 }
 
 // requestTimeout bounds one request: longer than the server's publish deadline,
@@ -29,12 +31,16 @@ const requestTimeout = 15 * time.Second
 // maxAnswerBytes bounds how much of an answer is read.
 const maxAnswerBytes = 1 << 20
 
-func newClient(base string, connections int) *client {
-	u, err := url.Parse(base)
-	if err != nil {
-		u = &url.URL{} // requests fail, and say why
+func newClient(base string, connections int, others ...string) *client {
+	links := []*url.URL{}
+	for _, address := range append([]string{base}, others...) {
+		u, err := url.Parse(address)
+		if err != nil {
+			u = &url.URL{} // requests fail, and say why
+		}
+		links = append(links, u)
 	}
-	return &client{base: base, baseURL: u, http: &http.Client{
+	return &client{base: base, links: links, http: &http.Client{
 		Timeout: requestTimeout,
 		Transport: &http.Transport{
 			MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections, MaxIdleConns: connections,

@@ -35,7 +35,9 @@ type Crowd struct {
 // CrowdConfig configures a crowd.
 type CrowdConfig struct {
 	BaseURL string // http://127.0.0.1:8080
-	ItemID  int64
+	// Others are addresses of further instances of the shop: the connections for paths, rushes and polls are spread over all.
+	Others []string
+	ItemID int64
 	// Shoppers is how many distinct users rush, 1 to 10 million.
 	Shoppers int
 	// FirstUser is the id of the first shopper; the others follow it.
@@ -60,16 +62,16 @@ type shopper struct {
 // NewCrowd creates shoppers.
 func NewCrowd(cfg CrowdConfig) *Crowd {
 	return &Crowd{
-		client: newClient(cfg.BaseURL, cfg.Connections), conns: cfg.Connections, item: cfg.ItemID,
+		client: newClient(cfg.BaseURL, cfg.Connections, cfg.Others...), conns: cfg.Connections, item: cfg.ItemID,
 		token: func(user int64) (string, error) { return cfg.Token(cfg.FirstUser + user) },
 		base:  time.Now(), shoppers: make([]shopper, cfg.Shoppers), door: newDoor(false, false), tally: newTally(),
 	}
 }
 
 // Repeat returns a crowd of n shoppers who send these shoppers' attempts in turn,
-// to the server at baseURL. They do not fetch paths themselves.
-func (c *Crowd) Repeat(baseURL string, n int) *Crowd {
-	r := NewCrowd(CrowdConfig{BaseURL: baseURL, ItemID: c.item, Shoppers: n, Connections: c.conns})
+// to the servers at the addresses. They do not fetch paths themselves.
+func (c *Crowd) Repeat(n int, baseURL string, others ...string) *Crowd {
+	r := NewCrowd(CrowdConfig{BaseURL: baseURL, Others: others, ItemID: c.item, Shoppers: n, Connections: c.conns})
 	r.token = func(i int64) (string, error) { return c.token(i % int64(len(c.shoppers))) }
 	for i := range r.shoppers {
 		s := &c.shoppers[i%len(c.shoppers)]

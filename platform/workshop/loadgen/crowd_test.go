@@ -179,7 +179,7 @@ func TestCrowdRepeatsAttempts(t *testing.T) {
 	c := NewCrowd(CrowdConfig{BaseURL: base, ItemID: 1, Shoppers: 10, FirstUser: 100, Connections: 4, Token: mint})
 	defer c.Close()
 	c.FetchPaths(t.Context())
-	r := c.Repeat(base, 25)
+	r := c.Repeat(25, base)
 	defer r.Close()
 	if f := r.FetchPaths(t.Context()); f.Issued != 0 || r.RushTarget(13) != c.RushTarget(3) {
 		t.Fatalf("%+v, %s, want the paths of the others", f, r.RushTarget(13))

@@ -37,9 +37,10 @@ type link struct {
 	conn net.Conn // nil if there is none
 }
 
-// newLink returns a link to the client's server that ends with ctx.
+// newLink returns a link to the next of the client's servers that ends with ctx.
 func (c *client) newLink(ctx context.Context) *link {
-	l := &link{ctx: ctx, base: c.baseURL, in: bufio.NewReader(nil), out: bufio.NewWriter(nil)}
+	to := c.links[c.next.Add(1)%uint32(len(c.links))] //nolint:gosec // a handful
+	l := &link{ctx: ctx, base: to, in: bufio.NewReader(nil), out: bufio.NewWriter(nil)}
 	l.forget = context.AfterFunc(ctx, l.drop)
 	return l
 }

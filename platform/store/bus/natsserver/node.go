@@ -1,0 +1,38 @@
+package natsserver
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Node is one server of a NATS cluster with JetStream on loopback, in a process of its own: for benchmarks, and for tests
+// that kill it.
+type Node struct {
+	Name, Dir       string
+	Port, RoutePort int
+	Routes          []int // the ports by which the servers find each other
+	Synced          bool  // each message is synced to disk before it is acknowledged
+}
+
+// Serve runs the server until the input ends, as it does at the end of the process that holds its other side.
+func (n Node) Serve(in io.Reader) error {
+	var routes string
+	for _, port := range n.Routes {
+		routes += fmt.Sprintf(",nats://127.0.0.1:%d", port)
+	}
+	srv, err := server.NewServer(&server.Options{
+		ServerName: n.Name, Host: "127.0.0.1", Port: n.Port, JetStream: true, StoreDir: n.Dir, SyncAlways: n.Synced, NoSigs: true, NoLog: true,
+		Cluster: server.ClusterOpts{Name: "shop", Host: "127.0.0.1", Port: n.RoutePort},
+		Routes:  server.RoutesFromStr(routes[1:]),
+	})
+	if err != nil {
+		return fmt.Errorf("natsserver: start a server of a cluster: %w", err)
+	}
+	srv.Start()
+	_, _ = io.Copy(io.Discard, in)
+	srv.Shutdown()
+	srv.WaitForShutdown()
+	return nil
+}
