@@ -29,6 +29,10 @@
 // minute in its table only and does not call Redis for them; a restart forgives a
 // minute. Longer rules, such as SMS codes per day, still go to Redis.
 //
+// One of several instances gives a subject the first of such a rule in each window from its table, if the Take has no other
+// rule, and Redis decides about Count-1: most shoppers ask for one rush path, and nearly all cost no call. A subject whose
+// requests are spread over n instances gets n-1 more than Count.
+//
 // In a Redis cluster all keys share one slot. A script may touch only one slot, a
 // user's and an address's keys would otherwise lie in two, and rules that are taken
 // one by one cannot be all or nothing. One node decides more takes per second than
@@ -145,6 +149,21 @@ func (l *Limiter) Take(ctx context.Context, asks ...Ask) (Decision, error) {
 	for i, a := range asks {
 		subjects[i] = subjectOf(a)
 	}
+	if l.lends(asks) {
+		if d, ok := l.lend(asks[0], subjects[0]); ok {
+			return d, nil
+		}
+		whole := asks[0].Rule
+		asks[0].Rule.Count--
+		d, err := l.take(ctx, asks, subjects)
+		d.Rule, d.rules = whole, []Rule{whole}
+		return d, err
+	}
+	return l.take(ctx, asks, subjects)
+}
+
+// take is Take of asks that are on.
+func (l *Limiter) take(ctx context.Context, asks []Ask, subjects []subject) (Decision, error) {
 	d := l.takeHere(asks, subjects)
 	if !d.Allowed || l.redis == nil || l.SingleInstance && areShort(asks) {
 		return d, nil
@@ -177,6 +196,23 @@ func (l *Limiter) Take(ctx context.Context, asks ...Ask) (Decision, error) {
 	return out, nil
 }
 
+// lends reports whether this instance gives a subject one of the ask in each window without asking Redis, which decides
+// about the others.
+func (l *Limiter) lends(asks []Ask) bool {
+	return len(asks) == 1 && asks[0].Rule.Count > 1 && areShort(asks) && l.redis != nil && !l.SingleInstance
+}
+
+// lend takes the one that needs no Redis, if the subject has not had it.
+func (l *Limiter) lend(a Ask, s subject) (Decision, bool) {
+	now, one := l.now(), Rule{Count: 1, Per: a.Rule.Per}
+	if _, ok := l.table.take(s.lent(), one, now); !ok {
+		return Decision{}, false
+	}
+	d := decide(a.Rule, true, l.table.look(s, now)+a.Rule.interval())
+	d.rules = []Rule{a.Rule}
+	return d, true
+}
+
 // Look answers from memory how a Take of the asks would most likely end, and takes
 // nothing. Refused is final; allowed is for a Take to decide. Invalid asks are
 // skipped.
@@ -186,6 +222,12 @@ func (l *Limiter) Look(asks ...Ask) Decision {
 		return Decision{Allowed: true}
 	}
 	now, out := l.now(), Decision{}
+	if l.lends(asks) {
+		if l.table.look(subjectOf(asks[0]).lent(), now) == 0 {
+			return Decision{Allowed: true}
+		}
+		asks[0].Rule.Count--
+	}
 	for _, a := range asks {
 		ahead := l.table.look(subjectOf(a), now)
 		out = out.tighter(decide(a.Rule, ahead+a.Rule.interval() <= a.Rule.full(), ahead))

@@ -24,6 +24,12 @@ const keyPrefix = "limit:{limits}:"
 // RedisKeys are the prefixes of the package's keys.
 var RedisKeys = []string{keyPrefix}
 
+// lent is the place of what an instance gave the subject without asking Redis, in the same row.
+func (s subject) lent() subject {
+	s[len(s)-1] ^= 1
+	return s
+}
+
 // key is the subject's key in Redis.
 func (s subject) key() string { return keyPrefix + base64.RawURLEncoding.EncodeToString(s[:]) }
 
