@@ -160,7 +160,8 @@ func (s *Server) whole(item int64) Side {
 			figures[figureHot] = float64(hot)
 			// The writer takes an item's grants in order, so the others have
 			// been written as well.
-			return figures, allWritten(ctx, crowd, crowd.Last())
+			last := crowd.Last()
+			return figures, allWritten(ctx, crowd, last[max(0, len(last)-manyConns):])
 		},
 		Check: func(ctx context.Context, n int) error {
 			var some []int

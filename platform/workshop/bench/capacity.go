@@ -33,7 +33,9 @@ type Demand struct {
 type Capacity struct {
 	Demand Demand    `json:"demand"`
 	Bench  time.Time `json:"bench_at"`
-	Needs  []Need    `json:"needs"`
+	// Measured is how many instances on clusters the run had; 0 for one server with NATS inside.
+	Measured int    `json:"bench_instances"`
+	Needs    []Need `json:"needs"`
 	// First is the resource that is used up first where the shop is one machine like the measured one.
 	First string  `json:"first_to_run_out"`
 	Money float64 `json:"money,omitempty"`
@@ -67,9 +69,8 @@ const (
 	bytesOfGrant        = 64  // in GRANTS
 	grantsOfMessage     = 256 // in a full batch
 	copiesInNATS        = 3
-	redisMicrosOfLimit  = 10 // of a user's limit, which instances keep in Redis and a single one in memory; bench runs one
-	leastNodes          = 3  // of a cluster of Redis or NATS that survives the loss of one
-	leastInstances      = 2  // that survive the loss of one
+	leastNodes          = 3 // of a cluster of Redis or NATS that survives the loss of one
+	leastInstances      = 2 // that survive the loss of one
 	bitsOfByte, gigabit = 8, 1e9
 )
 
@@ -95,9 +96,9 @@ func File() (string, error) {
 // costs are the stages that a capacity is reckoned from.
 var costs = []string{"refusal", "paths", "whole"}
 
-// complete reports whether a capacity can be reckoned from the report: by the costs of one server.
+// complete reports whether a capacity can be reckoned from the report.
 func (r *Report) complete() bool {
-	return !r.Quick && r.Instances == 0 && r.Cores > 0 && !slices.ContainsFunc(costs, func(name string) bool { return r.stage(name) == nil })
+	return !r.Quick && r.Cores > 0 && !slices.ContainsFunc(costs, func(name string) bool { return r.stage(name) == nil })
 }
 
 func (r *Report) stage(name string) *Result {
@@ -149,7 +150,7 @@ func (r *Report) Capacity(d Demand) *Capacity {
 	units := min(float64(d.Units), shoppers)
 	refused := shoppers - units
 	const micro = 1e-6
-	c := &Capacity{Demand: d, Bench: r.At}
+	c := &Capacity{Demand: d, Bench: r.At, Measured: r.Instances}
 	add := func(name string, value float64, unit string, load float64, from string, args ...any) float64 {
 		c.Needs = append(c.Needs, Need{Name: name, Value: value, Unit: unit, From: fmt.Sprintf(from, args...), Load: load})
 		return value
@@ -165,19 +166,24 @@ func (r *Report) Capacity(d Demand) *Capacity {
 	instances := add("instances", max(leastInstances, up(server/float64(d.Cores))), "machines", 0,
 		"%.1f cores ÷ %d a machine, at least %d: one may fail", server, d.Cores, leastInstances)
 
-	limits := shoppers * (paths[processRedis] + redisMicrosOfLimit) * micro / pathsIn
+	limits := shoppers * paths[processRedis] * micro / pathsIn
 	deciding := units * whole[processRedis] * micro / within
 	redis := add(needRedis, max(limits, deciding)/d.Busy, "cores", max(limits, deciding),
-		"the larger of %s paths × (%.1f + %d µs for a user's limit) ÷ %s = %.2f and %s orders × %.1f µs ÷ %s = %.2f, %.0f %% busy; a node uses one core",
-		thousands(shoppers), paths[processRedis], redisMicrosOfLimit, d.PathsIn, limits, thousands(units), whole[processRedis], d.Within, deciding, 100*d.Busy)
+		"the larger of %s paths × %.1f µs ÷ %s = %.2f and %s orders × %.1f µs ÷ %s = %.2f, %.0f %% busy; a node uses one core",
+		thousands(shoppers), paths[processRedis], d.PathsIn, limits, thousands(units), whole[processRedis], d.Within, deciding, 100*d.Busy)
 	add("redis nodes", max(leastNodes, up(redis)), "masters", 0, "%.2f cores ÷ 1, at least %d: a cluster that survives one", redis, leastNodes)
 	add("stock shards", max(1, up(deciding/d.Busy)), "of an item", 0,
 		"if all %s units are one item, which one node decides: %.2f cores ÷ 1", thousands(units), deciding/d.Busy)
 	postgres := add(needPostgres, units*whole[processPostgres]*micro/within/d.Busy, "cores", units*whole[processPostgres]*micro/within/float64(r.Cores),
 		"%s orders × %.1f µs ÷ %s, %.0f %% busy", thousands(units), whole[processPostgres], d.Within, 100*d.Busy)
-	add("nats", units/grantsOfMessage/within, "messages/s", 0,
-		"%s grants ÷ %d a message ÷ %s, each synced on %d servers, %.1f MB in all; its processor time is in the server's, where bench runs it",
-		thousands(units), grantsOfMessage, d.Within, leastNodes, units*bytesOfGrant*copiesInNATS/1e6)
+	carried := fmt.Sprintf("%.0f messages/s of %d grants, each synced on %d servers, %.1f MB in all",
+		units/grantsOfMessage/within, grantsOfMessage, leastNodes, units*bytesOfGrant*copiesInNATS/1e6)
+	if nats := units * whole[nameNATS] * micro / within; nats > 0 {
+		add(nameNATS, nats/d.Busy, "cores", nats/float64(r.Cores), "%s orders × %.1f µs ÷ %s, %.0f %% busy: %s",
+			thousands(units), whole[nameNATS], d.Within, 100*d.Busy, carried) //nolint:mnd // percent
+	} else {
+		add(nameNATS, 0, "cores", 0, "inside the server in the run on file (`stampede bench --instances 1` measures a cluster's): %s", carried)
+	}
 
 	line := func(name string, path, rush, order float64) {
 		perSecond := max(shoppers*path/pathsIn, (shoppers*rush+units*pollsOfWinner*order)/within) * bitsOfByte / gigabit
@@ -200,8 +206,8 @@ func (r *Report) Capacity(d Demand) *Capacity {
 
 // Write prints the capacity for a person.
 func (c *Capacity) Write(w io.Writer) error {
-	_, _ = fmt.Fprintf(w, "%s shoppers for %s units within %s, by the costs of %s\n\n", thousands(float64(c.Demand.Shoppers)),
-		thousands(float64(c.Demand.Units)), c.Demand.Within, c.Bench.Format(time.DateTime))
+	_, _ = fmt.Fprintf(w, "%s shoppers for %s units within %s, by the costs of %s (instances on clusters: %d)\n\n", thousands(float64(c.Demand.Shoppers)),
+		thousands(float64(c.Demand.Units)), c.Demand.Within, c.Bench.Format(time.DateTime), c.Measured)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tw, "RESOURCE\tNEED\t\tFROM")
 	for _, n := range c.Needs {

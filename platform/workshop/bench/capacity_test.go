@@ -14,11 +14,11 @@ import (
 
 // measured is a report with costs that are easy to reckon with.
 func measured() *Report {
-	result := func(name string, server, redis, postgres float64) Result {
-		return Result{Stage: &Stage{Name: name}, OursCPU: map[string]float64{nameServer: server, processRedis: redis, processPostgres: postgres}}
+	result := func(name string, server, redis, postgres, nats float64) Result {
+		return Result{Stage: &Stage{Name: name}, OursCPU: map[string]float64{nameServer: server, processRedis: redis, processPostgres: postgres, nameNATS: nats}}
 	}
-	return &Report{Cores: 2, At: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC), Stages: []Result{
-		result("refusal", 10, 0, 0), result("paths", 30, 0, 0), result("whole", 50, 14, 20),
+	return &Report{Cores: 2, Instances: 1, At: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC), Stages: []Result{
+		result("refusal", 10, 0, 0, 0), result("paths", 30, 1, 0, 0), result("whole", 50, 14, 20, 40),
 	}}
 }
 
@@ -47,14 +47,14 @@ func TestCapacity(t *testing.T) {
 		{"refusals decide", func(*Demand) {}, map[string]float64{
 			"server":        2 * (10_000*50 + 9_990_000*10) * 1e-6 / 5, // 40.16
 			"instances":     6,
-			"redis":         2 * 10_000_000 * 10e-6 / 60, // limits of users: 3.33
-			"redis nodes":   4,
+			"redis":         2 * 10_000_000 * 1e-6 / 60, // limits of users: 0.33
+			"redis nodes":   3,
 			"stock shards":  1,
 			"postgres":      2 * 10_000 * 20e-6 / 5,
-			"nats":          10_000. / 256 / 5,
+			"nats":          2 * 10_000 * 40e-6 / 5,
 			"bandwidth in":  (10_000_000*900 + 10_000*3*900) * 8 / 1e9 / 5,
 			"bandwidth out": (10_000_000*700 + 10_000*3*1300) * 8 / 1e9 / 5,
-			"money":         (6*8+4+1+3)*2*0.5 + (10_000_000*1600+10_000*3*1300)/1e9*0.1,
+			"money":         (6*8+3+1+3)*2*0.5 + (10_000_000*1600+10_000*3*1300)/1e9*0.1,
 		}, "bandwidth in"},
 		{"paths decide, on a wide line", func(d *Demand) { d.Within, d.PathsIn, d.LineGbit = time.Minute, 10*time.Second, 1000 }, map[string]float64{
 			"server": 2 * 10_000_000 * 30e-6 / 10, "instances": 8, "bandwidth in": 10_000_000 * 1100 * 8 / 1e9 / 10,
@@ -81,7 +81,7 @@ func TestCapacity(t *testing.T) {
 	_, c := needs(sale())
 	require.NoError(t, c.Write(&out))
 	for _, part := range []string{
-		"10,000,000 shoppers for 10,000 units within 5s, by the costs of 2026-11-27 12:00:00", "(10,000 orders × 50.0 µs + 9,990,000 refusals × 10.0 µs) ÷ 5s = 20.1, 50 % busy",
+		"10,000,000 shoppers for 10,000 units within 5s, by the costs of 2026-11-27 12:00:00 (instances on clusters: 1)", "(10,000 orders × 50.0 µs + 9,990,000 refusals × 10.0 µs) ÷ 5s = 20.1, 50 % busy",
 		"bandwidth in runs out first: the sale needs 14.44 times",
 	} {
 		require.Contains(t, "the report", out.String(), part)

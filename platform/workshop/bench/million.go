@@ -23,11 +23,11 @@ type MillionReport struct {
 	VisibleAfter float64 `json:"orders_visible_after_seconds"`
 	PeakMiB      float64 `json:"server_peak_mib"` // VmHWM; 0 if the system does not report it
 	BooksProved  bool    `json:"books_proved"`
+	// CPU is the processor seconds from the first path to the last order, by process, which a capacity can be compared with.
+	CPU map[string]float64 `json:"cpu_seconds"`
 }
 
 const (
-	// unitsPer is how many shoppers compete for a unit, as in a typical flash sale.
-	unitsPer = 100
 	// mostVisible bounds the ratio of the time until every order can be read to the
 	// time of answering everyone, which for most is a refusal.
 	mostVisible = 1.3
@@ -57,14 +57,13 @@ func (m *MillionReport) inTime() bool { return m.VisibleAfter <= mostVisible*m.S
 // Prover proves the books of one item against the client log.
 type Prover func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.ClientRecord) (bool, error)
 
-// Million sells a hundredth as many units as there are shoppers, once, and proves
-// the books.
-func Million(ctx context.Context, rig *Rig, shoppers int, progress io.Writer, prove Prover) (*MillionReport, error) {
+// Million sells units to more shoppers, once, and proves the books.
+func Million(ctx context.Context, rig *Rig, shoppers, units int, progress io.Writer, prove Prover) (*MillionReport, error) {
 	s, err := rig.Server(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m := &MillionReport{Shoppers: shoppers, Units: shoppers / unitsPer}
+	m := &MillionReport{Shoppers: shoppers, Units: units, CPU: map[string]float64{}}
 	lead := openingMargin + time.Duration(shoppers)*time.Second/pathsPerSecond
 	item, err := s.plan(ctx, m.Units, time.Now().Add(min(lead, mostLead)))
 	if err != nil {
@@ -72,9 +71,13 @@ func Million(ctx context.Context, rig *Rig, shoppers int, progress io.Writer, pr
 	}
 	cfg := s.run(item, shoppers, manyConns)
 	cfg.Progress = progress
+	before := rig.usage()
 	played, err := loadgen.Run(ctx, cfg)
 	if err != nil {
 		return nil, err
+	}
+	for name, used := range rig.usage().since(before) {
+		m.CPU[name] = used.Seconds()
 	}
 	m.Granted, m.Orders = played.Answers["queued"], played.Outcomes[statusPending]
 	m.Seconds, m.VisibleAfter, m.PeakMiB = played.Seconds, played.AllVisible, peakMiB(s.PID())
@@ -91,6 +94,9 @@ func (m *MillionReport) Write(w io.Writer) error {
 		"  %s all attempts answered after %.2f s, every winner's order readable after %.2f s (bound %.1f times)\n",
 		m.Shoppers, m.Units, mark(m.Sound()), m.Granted, m.Orders, m.BooksProved,
 		mark(m.inTime()), m.Seconds, m.VisibleAfter, mostVisible)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "        processor seconds: %s\n", spent(m.CPU))
+	}
 	if err == nil && m.PeakMiB > 0 {
 		_, err = fmt.Fprintf(w, "  %s peak memory of the server %.0f MiB (bound %d)\n", mark(m.PeakMiB < mostPeakMiB), m.PeakMiB, mostPeakMiB)
 	}

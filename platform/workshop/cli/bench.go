@@ -120,12 +120,11 @@ func keep(report *bench.Report, progress stdio.Writer) error {
 	return err
 }
 
-// million sells ten thousand units to a million shoppers, of each 200 times fewer with
-// --quick.
+// million sells ten thousand units to a million shoppers; with --quick, 500 to 5,000, which are enough for four shards.
 func (c *Bench) million(ctx context.Context, rig *bench.Rig, progress stdio.Writer, prove Prover) (*bench.MillionReport, error) {
-	shoppers := 1_000_000
+	shoppers, units := 1_000_000, 10_000
 	if c.Quick {
-		shoppers = 5_000
+		shoppers, units = 5_000, 500
 	}
 	proved := func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.ClientRecord) (bool, error) {
 		found, err := prove(ctx, Stores{DatabaseURL: databaseURL, RedisURL: redisURL}, item, told)
@@ -134,7 +133,7 @@ func (c *Bench) million(ctx context.Context, rig *bench.Rig, progress stdio.Writ
 		}
 		return err == nil && proof.AllOK(found.Checks), err
 	}
-	return bench.Million(ctx, rig, shoppers, progress, proved)
+	return bench.Million(ctx, rig, shoppers, units, progress, proved)
 }
 
 // choose returns the selected stages, or all if none is selected.

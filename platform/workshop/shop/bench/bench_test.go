@@ -33,7 +33,7 @@ func TestBenchInShort(t *testing.T) {
 		code  int
 	}{
 		"stages":     {args: []string{"--quick", "--json"}, check: checkStages},
-		"million":    {args: []string{"--scale=million", "--quick", "--json"}, check: checkMillion},
+		"million":    {args: []string{"--scale=million", "--quick", "--json", "--instances=4"}, check: checkMillion},
 		"killed":     {args: []string{"--stages=refusal"}, end: syscall.SIGKILL, code: -1},
 		"terminated": {args: []string{"--stages=refusal"}, end: syscall.SIGTERM, code: exitInterrupted},
 	} {
@@ -91,14 +91,14 @@ func checkStages(t *testing.T, raw []byte) {
 	}
 }
 
-// checkMillion checks a crowd for a hundredth as many units whose books are proved
-// against the client log. Times and memory are meaningless while other tests run; the
+// checkMillion checks a crowd for a tenth as many units, of an item with four shards, at four instances, whose books are
+// proved against the client log. Times and memory are meaningless while other tests run; the
 // counts are exact.
 func checkMillion(t *testing.T, raw []byte) {
 	t.Helper()
 	var m bench.MillionReport
 	require.NoError(t, json.Unmarshal(raw, &m))
-	if !m.Sound() || m.Granted != 50 || m.Shoppers != 5000 || m.VisibleAfter <= 0 || m.PeakMiB <= 0 {
+	if !m.Sound() || m.Granted != 500 || m.Shoppers != 5000 || m.VisibleAfter <= 0 || m.PeakMiB <= 0 {
 		t.Errorf("%+v", m)
 	}
 }
