@@ -38,13 +38,13 @@ const (
 
 // repeating is a side that sends a crowd's attempts again and again to the addresses, which
 // answer each with the code.
-func repeating(code string, crowd func(ctx context.Context) (*loadgen.Crowd, error), url string, others ...string) Side {
+func repeating(code string, crowd func(ctx context.Context) (*loadgen.Crowd, error), urls []string) Side {
 	var round *loadgen.Crowd
 	return Side{
 		Prepare: func(ctx context.Context, n int) error {
 			c, err := crowd(ctx)
 			if err == nil {
-				round = c.Repeat(n, url, others...)
+				round = c.Repeat(n, urls[0], urls[1:]...)
 			}
 			return err
 		},
@@ -82,8 +82,8 @@ func openRefusal(ctx context.Context, rig *Rig) (baseline, ours Side, err error)
 	if _, err := crowd(ctx); err != nil {
 		return baseline, ours, err
 	}
-	url, err := startBare(ctx, s, refused.RushTarget(0), "", nil, http.StatusGone)
-	return repeating(soldOut, crowd, url), repeating(soldOut, crowd, s.URL, s.Others...), err
+	urls, err := startBare(ctx, s, refused.RushTarget(0), "", nil, http.StatusGone)
+	return repeating(soldOut, crowd, urls), repeating(soldOut, crowd, s.urls()), err
 }
 
 // openPaths compares POST items/{id}/rush-path, each by a different shopper with
@@ -98,8 +98,8 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 		return baseline, ours, err
 	}
 	target := "/api/v1/items/" + strconv.FormatInt(item, 10) + "/rush-path"
-	url, err := startBare(ctx, s, target, token, strings.NewReader(`{"quantity":1}`), http.StatusOK)
-	side := func(url string, others ...string) Side {
+	urls, err := startBare(ctx, s, target, token, strings.NewReader(`{"quantity":1}`), http.StatusOK)
+	side := func(urls []string) Side {
 		var crowd *loadgen.Crowd
 		return Side{
 			// Minted in advance: shoppers arrive with their tokens.
@@ -111,7 +111,7 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 					}
 				}
 				crowd = loadgen.NewCrowd(loadgen.CrowdConfig{
-					BaseURL: url, Others: others, ItemID: item, Shoppers: n, FirstUser: first, Connections: rig.conns(fewConns),
+					BaseURL: urls[0], Others: urls[1:], ItemID: item, Shoppers: n, FirstUser: first, Connections: rig.conns(fewConns),
 					Token: func(user int64) (string, error) { return tokens[user-first], nil },
 				})
 				return nil
@@ -122,7 +122,10 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 			},
 		}
 	}
-	return side(url), side(s.URL, s.Others...), err
+	if err != nil {
+		return baseline, ours, err
+	}
+	return side(urls), side(s.urls()), nil
 }
 
 // openWhole compares the whole way with a bare 202 to the same requests. An
@@ -138,8 +141,8 @@ func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 	if err != nil {
 		return baseline, ours, err
 	}
-	url, err := startBare(ctx, s, first.RushTarget(0), "", nil, http.StatusAccepted)
-	baseline = repeating("queued", func(context.Context) (*loadgen.Crowd, error) { return first, nil }, url)
+	urls, err := startBare(ctx, s, first.RushTarget(0), "", nil, http.StatusAccepted)
+	baseline = repeating("queued", func(context.Context) (*loadgen.Crowd, error) { return first, nil }, urls)
 	return baseline, s.whole(item), err
 }
 

@@ -61,19 +61,24 @@ func bare(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 // startBare gets the server's answer to one POST, which must have the wanted status, and
-// starts a bare handler that sends the same; it returns its URL. body may be nil.
-func startBare(ctx context.Context, s *Server, target, token string, body io.Reader, want int) (string, error) {
+// starts a bare handler that sends the same, beside several instances as many; it returns their URLs. body may be nil.
+func startBare(ctx context.Context, s *Server, target, token string, body io.Reader, want int) (urls []string, err error) {
 	header, raw, err := ask(ctx, http.MethodPost, s.URL+target, token, body, want)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	header.Del("Date") // net/http writes these two itself
 	header.Del("Content-Length")
-	child, err := s.rig.spawn(ctx, nameBaseline, PartCommand, barePartName)
-	if err != nil {
-		return "", err
+	for range 1 + len(s.Others) {
+		child, err := s.rig.spawn(ctx, nameBaseline, PartCommand, barePartName)
+		if err != nil {
+			return nil, err
+		}
+		var url string
+		if err := errors.Join(child.Tell(answer{Status: want, Header: header, Body: string(raw)}), child.Hear(&url)); err != nil {
+			return nil, err
+		}
+		urls = append(urls, url)
 	}
-	var url string
-	err = errors.Join(child.Tell(answer{Status: want, Header: header, Body: string(raw)}), child.Hear(&url))
-	return url, err
+	return urls, nil
 }

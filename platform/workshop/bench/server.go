@@ -81,6 +81,9 @@ func (r *Rig) serve(ctx context.Context, queue string) (*Server, error) {
 	}
 }
 
+// urls are the shoppers' addresses of all instances.
+func (s *Server) urls() []string { return append([]string{s.URL}, s.Others...) }
+
 // endlessStock is more units than a run can sell, and the most an item may have.
 const endlessStock = 10_000_000
 
