@@ -27,8 +27,15 @@
 // starts them (append-only file and write-ahead log synced always), and the
 // server as a child process, as it would run beside those stores. The baseline
 // is a child of the same program, on the same listener with the same bounds, so
-// that both sides serve the same load generator over the same loopback.
+// that both sides serve the same load generator over the same loopback. Several
+// instances share a Redis Cluster and a NATS cluster, beside as many baselines.
 //
 // Nothing here is safe for concurrent use: one run measures one thing at a time, or
 // it measures nothing.
+//
+// # Size
+//
+// The package has more than 2,000 lines because a measurement is one rig: stores, servers,
+// clients, meter and report are changed together, and a capacity is reckoned from the
+// figures of that report.
 package bench

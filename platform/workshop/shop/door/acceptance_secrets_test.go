@@ -47,7 +47,7 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 		case flag == "first-admin-phone":
 			p.words = append(p.words, "13900139888")
 			set(flag, "+8613900139888")
-		case flag == "database-url":
+		case flag == "database-url", flag == "database-read-url": // the second is no standby, so that the primary does its reads
 			u := parsedURL(t, databaseURL)
 			q := u.Query()
 			q.Set("password", p.word(flag)) // a server that trusts the test's user does not check it
