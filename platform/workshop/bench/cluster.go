@@ -34,12 +34,18 @@ const (
 
 // freePorts returns ports that no process listened on just now.
 func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, listening := net.Listen("tcp", loopback+":0") //nolint:noctx // closed with the function
-		if listening != nil {
-			return nil, fmt.Errorf("bench: find a free port: %w", listening)
+	var held []net.Listener // until all are found, so that none is found twice
+	defer func() {
+		for _, l := range held {
+			err = errors.Join(err, l.Close())
 		}
-		defer func() { err = errors.Join(err, l.Close()) }()
+	}()
+	for range n {
+		l, err := net.Listen("tcp", loopback+":0") //nolint:noctx // closed with the function
+		if err != nil {
+			return nil, fmt.Errorf("bench: find a free port: %w", err)
+		}
+		held = append(held, l)
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port) //nolint:errcheck,forcetypeassert // a TCP listener's
 	}
 	return ports, nil

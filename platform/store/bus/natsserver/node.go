@@ -3,6 +3,7 @@ package natsserver
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -18,14 +19,14 @@ type Node struct {
 
 // Serve runs the server until the input ends, as it does at the end of the process that holds its other side.
 func (n Node) Serve(in io.Reader) error {
-	var routes string
+	var routes []string
 	for _, port := range n.Routes {
-		routes += fmt.Sprintf(",nats://127.0.0.1:%d", port)
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", port))
 	}
 	srv, err := server.NewServer(&server.Options{
 		ServerName: n.Name, Host: "127.0.0.1", Port: n.Port, JetStream: true, StoreDir: n.Dir, SyncAlways: n.Synced, NoSigs: true, NoLog: true,
 		Cluster: server.ClusterOpts{Name: "shop", Host: "127.0.0.1", Port: n.RoutePort},
-		Routes:  server.RoutesFromStr(routes[1:]),
+		Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
 	})
 	if err != nil {
 		return fmt.Errorf("natsserver: start a server of a cluster: %w", err)
