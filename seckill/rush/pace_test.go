@@ -22,6 +22,8 @@ type line struct {
 	it  *catalogue.Item
 	at  []*instance
 	now atomic.Int64 // Unix µs
+
+	counts []*atomic.Int64 // how often each instance has read the clock
 }
 
 func (y *bundle) line(instances int, units, perSecond int32, change ...func(*catalogue.Item)) *line {
@@ -31,8 +33,9 @@ func (y *bundle) line(instances int, units, perSecond int32, change ...func(*cat
 	l.now.Store(time.Now().UnixMicro())
 	for range instances {
 		i := y.instance([]*catalogue.Item{l.it}, func(c *Config) { c.MinPlaces, c.FlagLife = 1, time.Minute })
-		i.rush.lanes.open(l.it.ID).pace.turns.now = l.now.Load
-		l.at = append(l.at, i)
+		counts := new(atomic.Int64)
+		i.rush.lanes.open(l.it.ID).pace.turns.now = func() int64 { counts.Add(1); return l.now.Load() }
+		l.at, l.counts = append(l.at, i), append(l.counts, counts)
 	}
 	return l
 }
@@ -62,6 +65,21 @@ func (l *line) changes(change func(it *catalogue.Item)) {
 func (l *line) rate(perSecond *int32) {
 	l.T.Helper()
 	l.changes(func(it *catalogue.Item) { it.Admission = perSecond })
+}
+
+// settles waits until every instance counts by the new rate: a step that is under way may
+// have read the one before, and would count the time to come by it. A shopper must be in line.
+func (l *line) settles() {
+	l.T.Helper()
+	for at := range l.at {
+		for range 2 {
+			seen := l.counts[at].Load()
+			pgtest.Eventually(l.T, 30*time.Second, func() bool {
+				l.lane(at).pace.rouse()
+				return l.counts[at].Load() > seen
+			}, "the instance counts turns")
+		}
+	}
 }
 
 // enters puts the attempts of users from … until into an instance's line.
@@ -261,6 +279,7 @@ func TestNewRateCountsForThoseWhoWait(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool { return l.lane(0).pace.ahead.Load() == 1 }, "the second's turn is known")
 	waits := l.enters(1, 3, 4)
 	l.rate(new(int32(10)))
+	l.settles()
 	l.later(100 * time.Millisecond)
 	l.passes("a tenth of a second at ten a second", 2)
 
@@ -270,6 +289,7 @@ func TestNewRateCountsForThoseWhoWait(t *testing.T) {
 	if told != (verdict{outcome: outWaitTurn, position: 1}) {
 		t.Errorf("the answer at none: %+v", told)
 	}
+	l.settles()
 	l.later(time.Second)
 	a := l.at[0].buys("a shopper at none", 5, l.it, http.StatusTooManyRequests, "wait-your-turn", "5")
 	require.Equal(t, "position and seconds", [2]int64{a.Position, a.Seconds}, [2]int64{3, 0})
