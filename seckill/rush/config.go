@@ -17,7 +17,7 @@ type Settings struct {
 	LaneCapacity int   `default:"4096" env:"STAMPEDE_LANE_CAPACITY" help:"Attempts that may wait in one item's lane; beyond it the answer is too-hot." min:"64" max:"1048576" rare:""`
 	MaxWriterLag int64 `name:"writer-lag-max" default:"20000" env:"STAMPEDE_WRITER_LAG_MAX" help:"Grants of one item that may wait for their order; beyond it the answer is too-hot." min:"1000" max:"10000000" rare:""`
 
-	PathsPerMinute  int `default:"5" env:"STAMPEDE_PATHS_PER_MINUTE" help:"Rush paths that one user gets in a minute, over all instances; 0 is no limit." min:"0" max:"1000000" group:"Limits and proxies:" rare:""`
+	PathsPerMinute  int `default:"5" env:"STAMPEDE_PATHS_PER_MINUTE" help:"Rush paths that one user gets in a minute, over all instances; each further one that the user reaches gives one more. 0 is no limit." min:"0" max:"1000000" group:"Limits and proxies:" rare:""`
 	RushesPerSecond int `default:"10" env:"STAMPEDE_RUSHES_PER_SECOND" help:"Rushes that one user may send to an instance in a second; 0 is no limit." min:"0" max:"1000" group:"Limits and proxies:" rare:""`
 }
 

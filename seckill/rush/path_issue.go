@@ -153,7 +153,7 @@ func (r *Service) registerIssue(api httpx.API) {
 			"Paths are issued from two minutes before the opening; spread your requests over that time. " +
 			"One path is one attempt under one order number, and sending it again gives the same answer. " +
 			"usable_from and expires_at are in server time; GET /api/v1/time helps with the offset.",
-		Limits:  []httpx.Limit{{Rule: ratelimit.Rule{Name: "rush-path", Count: r.cfg.PathsPerMinute, Per: time.Minute}, Of: httpx.OfUser}},
+		Limits:  []httpx.Limit{{Rule: ratelimit.Rule{Name: "rush-path", Count: r.cfg.PathsPerMinute, Per: time.Minute, FirstHere: true}, Of: httpx.OfUser}},
 		Refuses: append([]*fault.Error{ErrSaleEnded, ErrNotStarted, refusals[outOverLimit], ErrCoolingDown}, r.deps.Refuses...),
 	}, func(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
 		out, err := r.issue(ctx, in)

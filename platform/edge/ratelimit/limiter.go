@@ -29,9 +29,8 @@
 // minute in its table only and does not call Redis for them; a restart forgives a
 // minute. Longer rules, such as SMS codes per day, still go to Redis.
 //
-// One of several instances gives a subject the first of such a rule in each window from its table, if the Take has no other
-// rule, and Redis decides about Count-1: most shoppers ask for one rush path, and nearly all cost no call. A subject whose
-// requests are spread over n instances gets n-1 more than Count.
+// With [Rule.FirstHere] one of several instances gives a subject the first in each window from its table, and Redis decides
+// about Count-1: most shoppers ask for one rush path, and nearly all cost no call.
 //
 // In a Redis cluster all keys share one slot. A script may touch only one slot, a
 // user's and an address's keys would otherwise lie in two, and rules that are taken
@@ -153,11 +152,8 @@ func (l *Limiter) Take(ctx context.Context, asks ...Ask) (Decision, error) {
 		if d, ok := l.lend(asks[0], subjects[0]); ok {
 			return d, nil
 		}
-		whole := asks[0].Rule
-		asks[0].Rule.Count--
-		d, err := l.take(ctx, asks, subjects)
-		d.Rule, d.rules = whole, []Rule{whole}
-		return d, err
+		d, err := l.take(ctx, others(asks[0]), subjects)
+		return d.about(asks[0].Rule), err
 	}
 	return l.take(ctx, asks, subjects)
 }
@@ -199,7 +195,7 @@ func (l *Limiter) take(ctx context.Context, asks []Ask, subjects []subject) (Dec
 // lends reports whether this instance gives a subject one of the ask in each window without asking Redis, which decides
 // about the others.
 func (l *Limiter) lends(asks []Ask) bool {
-	return len(asks) == 1 && asks[0].Rule.Count > 1 && areShort(asks) && l.redis != nil && !l.SingleInstance
+	return len(asks) == 1 && asks[0].Rule.FirstHere && asks[0].Rule.Count > 1 && areShort(asks) && l.redis != nil && !l.SingleInstance
 }
 
 // lend takes the one that needs no Redis, if the subject has not had it.
@@ -208,9 +204,19 @@ func (l *Limiter) lend(a Ask, s subject) (Decision, bool) {
 	if _, ok := l.table.take(s.lent(), one, now); !ok {
 		return Decision{}, false
 	}
-	d := decide(a.Rule, true, l.table.look(s, now)+a.Rule.interval())
-	d.rules = []Rule{a.Rule}
-	return d, true
+	return decide(a.Rule, true, l.table.look(s, now)+a.Rule.interval()).about(a.Rule), true
+}
+
+// others is an ask for what Redis decides about where this instance lends one.
+func others(a Ask) []Ask {
+	a.Rule.Count--
+	return []Ask{a}
+}
+
+// about is a decision about others, for the whole rule.
+func (d Decision) about(r Rule) Decision {
+	d.Rule, d.rules = r, []Rule{r}
+	return d
 }
 
 // Look answers from memory how a Take of the asks would most likely end, and takes
@@ -221,13 +227,18 @@ func (l *Limiter) Look(asks ...Ask) Decision {
 	if err != nil || len(asks) == 0 {
 		return Decision{Allowed: true}
 	}
-	now, out := l.now(), Decision{}
-	if l.lends(asks) {
-		if l.table.look(subjectOf(asks[0]).lent(), now) == 0 {
-			return Decision{Allowed: true}
-		}
-		asks[0].Rule.Count--
+	if !l.lends(asks) {
+		return l.look(asks)
 	}
+	if l.table.look(subjectOf(asks[0]).lent(), l.now()) == 0 {
+		return Decision{Allowed: true}
+	}
+	return l.look(others(asks[0])).about(asks[0].Rule)
+}
+
+// look is Look of asks that are on.
+func (l *Limiter) look(asks []Ask) Decision {
+	now, out := l.now(), Decision{}
 	for _, a := range asks {
 		ahead := l.table.look(subjectOf(a), now)
 		out = out.tighter(decide(a.Rule, ahead+a.Rule.interval() <= a.Rule.full(), ahead))

@@ -160,12 +160,12 @@ func TestAnInstanceThatIsAloneKeepsShortRulesToItself(t *testing.T) {
 	}
 }
 
-// Each of several instances gives a subject one of a short rule in a window without asking Redis, which decides about the rest.
+// Each of several instances gives a subject the first in a window without asking Redis, which decides about the rest.
 func TestInstancesLendTheFirst(t *testing.T) {
 	t.Parallel()
 	rdb := pgtest.Redis(t)
 	a, b := limiter(t, rdb), limiter(t, rdb)
-	rule := ratelimit.Rule{Name: "short", Count: 3, Per: time.Minute}
+	rule := ratelimit.Rule{Name: "short", Count: 3, Per: time.Minute, FirstHere: true}
 	ask := ratelimit.Ask{Rule: rule, Key: "u:1"}
 	for i, c := range []struct {
 		at        *ratelimit.Limiter
@@ -173,15 +173,23 @@ func TestInstancesLendTheFirst(t *testing.T) {
 		remaining int
 		keys      int64 // in Redis afterwards
 	}{{a, true, 2, 0}, {a, true, 1, 1}, {a, true, 0, 1}, {a, false, 0, 1}, {b, true, 2, 1}, {b, false, 0, 1}, {a, false, 0, 1}} {
-		require.Equal(t, fmt.Sprintf("what Look says before take %d", i+1), c.at.Look(ask).Allowed, c.allowed || i == 5) // b has not heard of a's
+		look := c.at.Look(ask)
+		require.Equal(t, fmt.Sprintf("what Look says before take %d", i+1), look.Allowed, c.allowed || i == 5) // b has not heard of a's
+		if !look.Allowed && (look.Rule != rule || look.Retry < 25*time.Second) {                               // Redis gives two a minute
+			t.Errorf("before take %d: %+v", i+1, look)
+		}
 		d := take(t, c.at, ask)
 		if d.Allowed != c.allowed || d.Remaining != c.remaining || d.Rule != rule || (d.Retry > 0) == c.allowed {
 			t.Errorf("take %d: %+v, want allowed %v with %d remaining", i+1, d, c.allowed, c.remaining)
 		}
 		require.Equal(t, fmt.Sprintf("keys in Redis after take %d", i+1), rdb.DBSize(t.Context()).Val(), c.keys)
 	}
-	take(t, a, ratelimit.Ask{Rule: rule, Key: "u:2"}, ratelimit.Ask{Rule: fiveInAnHour, Key: "u:2"})
+	take(t, a, ratelimit.Ask{Rule: rule, Key: "u:2"}, ratelimit.Ask{Rule: ratelimit.Rule{Name: "other", Count: 3, Per: time.Minute}, Key: "u:2"})
 	require.Equal(t, "keys in Redis after a take of two rules", rdb.DBSize(t.Context()).Val(), 3)
+	exact := rule
+	exact.FirstHere = false
+	take(t, a, ratelimit.Ask{Rule: exact, Key: "u:3"})
+	require.Equal(t, "keys in Redis after a take of a rule that is exact", rdb.DBSize(t.Context()).Val(), 4)
 	a.Await(rule.Per)
 	require.Equal(t, "the first of the next window", take(t, a, ask).Remaining, 2)
 }

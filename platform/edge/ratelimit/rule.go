@@ -16,6 +16,10 @@ type Rule struct {
 	Name  string
 	Count int
 	Per   time.Duration
+	// FirstHere lets each of several instances give a subject the first in a window of up to a minute without asking
+	// Redis, if the Take has no other rule. A subject whose requests reach n instances gets n-1 more than Count: not for
+	// what bounds guesses.
+	FirstHere bool
 }
 
 // On reports whether the rule limits anything.
