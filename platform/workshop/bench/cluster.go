@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,12 +14,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/store/bus/natsserver"
 	"stampede/platform/workshop/embedded"
+	"stampede/platform/workshop/freeport"
 )
 
 const (
@@ -30,26 +28,9 @@ const (
 	clusterPatience = time.Minute
 	slotsOfRedis    = 16384
 	loopback        = "127.0.0.1"
+	// leastPort and mostPort bound the ports of both clusters.
+	leastPort, mostPort = 7_000, 10_000
 )
-
-// freePorts returns ports that no process listened on just now.
-func freePorts(n int) (ports []int, err error) {
-	var held []net.Listener // until all are found, so that none is found twice
-	defer func() {
-		for _, l := range held {
-			err = errors.Join(err, l.Close())
-		}
-	}()
-	for range n {
-		l, err := net.Listen("tcp", loopback+":0") //nolint:noctx // closed with the function
-		if err != nil {
-			return nil, fmt.Errorf("bench: find a free port: %w", err)
-		}
-		held = append(held, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port) //nolint:errcheck,forcetypeassert // a TCP listener's
-	}
-	return ports, nil
-}
 
 // startRedisCluster starts masters in a folder, with the durability of the single Redis, as children of this process.
 // stop ends them.
@@ -58,7 +39,7 @@ func startRedisCluster(ctx context.Context, folder string) (url string, stop fun
 	if err != nil {
 		return "", nil, err
 	}
-	ports, err := freePorts(2 * clusterNodes)
+	ports, err := freeport.Find(ctx, 2*clusterNodes, leastPort, mostPort)
 	if err != nil {
 		return "", nil, err
 	}
@@ -125,7 +106,7 @@ func serveNATS(in io.Reader) error {
 
 // startNATSCluster starts the servers and returns their URL when they can store three copies.
 func (r *Rig) startNATSCluster(ctx context.Context) (url string, err error) {
-	ports, err := freePorts(2 * clusterNodes)
+	ports, err := freeport.Find(ctx, 2*clusterNodes, leastPort, mostPort)
 	if err != nil {
 		return "", err
 	}
@@ -145,30 +126,5 @@ func (r *Rig) startNATSCluster(ctx context.Context) (url string, err error) {
 	url = strings.Join(urls, ",")
 	ctx, cancel := context.WithTimeout(ctx, clusterPatience)
 	defer cancel()
-	var last error
-	err = until(ctx, func() (bool, error) { last = storesCopies(ctx, url); return last == nil, nil })
-	if err != nil {
-		return "", fmt.Errorf("bench: the NATS cluster did not become ready: %w", errors.Join(err, last))
-	}
-	return url, nil
-}
-
-// storesCopies reports whether the servers can store a stream with a copy on each.
-func storesCopies(ctx context.Context, url string) error {
-	conn, err := nats.Connect(url)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	const name = "READY"
-	if _, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{"ready"}, Replicas: clusterNodes}); err != nil {
-		return err
-	}
-	return js.DeleteStream(ctx, name)
+	return url, natsserver.AwaitCopies(ctx, url, clusterNodes)
 }

@@ -22,8 +22,7 @@ type Rig struct {
 	server *Server
 	// instances run on clusters of Redis and NATS; 0 is one server with NATS inside, beside a single Redis.
 	instances int
-	// StockShards is how many shards an item's stock is spread over; 0 means one. Set it before the first Server.
-	StockShards int
+	shards    int // of an item's stock
 	// needsStores keeps the stores alive as long as any process has it open;
 	// every child does.
 	needsStores *os.File
@@ -40,13 +39,13 @@ const MostInstances = 8
 
 // NewRig starts Postgres and Redis in a temporary folder, as children of this
 // program. With instances above 0, up to MostInstances, that many servers share a Redis Cluster and a NATS
-// cluster of three each. Always close the rig.
-func NewRig(ctx context.Context, instances int) (_ *Rig, err error) {
+// cluster of three each. shards is how many an item's stock is spread over, 1 or more. Always close the rig.
+func NewRig(ctx context.Context, instances, shards int) (_ *Rig, err error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("bench: find this program: %w", err)
 	}
-	r := &Rig{exe: executable, instances: instances, users: firstUser, names: map[int]string{}}
+	r := &Rig{exe: executable, instances: instances, shards: shards, users: firstUser, names: map[int]string{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close(context.WithoutCancel(ctx)))

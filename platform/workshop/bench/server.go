@@ -59,14 +59,10 @@ func (r *Rig) Server(ctx context.Context) (*Server, error) {
 
 // serve starts a server and waits until it answers.
 func (r *Rig) serve(ctx context.Context, queue string) (*Server, error) {
-	args := []string{
+	child, err := r.spawn(ctx, nameServer,
 		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn", "--end-with-input",
-		"--sandbox-bank", "--webhook-private", "--database-url=" + r.stores.DatabaseURL, "--redis-url=" + r.stores.RedisURL, "--signing-key=" + r.key, queue,
-	}
-	if r.StockShards > 0 {
-		args = append(args, "--stock-shards="+strconv.Itoa(r.StockShards))
-	}
-	child, err := r.spawn(ctx, nameServer, args...)
+		"--sandbox-bank", "--webhook-private", "--database-url="+r.stores.DatabaseURL, "--redis-url="+r.stores.RedisURL, "--signing-key="+r.key, queue,
+		"--stock-shards="+strconv.Itoa(r.shards))
 	if err != nil {
 		return nil, err
 	}

@@ -42,9 +42,6 @@ func (e refusedError) ExitCode() int { return e.ready.Exit }
 // redisMemoryBytes is for a million shoppers' marks, which need more than a demo's.
 const redisMemoryBytes = 2 << 30
 
-// mostConns is Postgres's limit, for as many instances as can be measured.
-const mostConns = 100 * MostInstances
-
 // serveStores is the child. It runs in the folder for the data, which is deleted at the
 // end.
 func serveStores(ctx context.Context, cluster bool, in io.Reader, out io.Writer) error {
@@ -58,10 +55,11 @@ func serveStores(ctx context.Context, cluster bool, in io.Reader, out io.Writer)
 	defer removeAfter(folder)()
 
 	data := filepath.Join(folder, "stores")
-	stack, err := embedded.Start(ctx, embedded.Config{
-		DataDir: data, RedisMaxMemoryBytes: redisMemoryBytes,
-		PostgresSettings: map[string]string{"max_connections": strconv.Itoa(mostConns)},
-	})
+	cfg := embedded.Config{DataDir: data, RedisMaxMemoryBytes: redisMemoryBytes}
+	if cluster { // as a single server's stores have by default, for each
+		cfg.PostgresSettings = map[string]string{"max_connections": strconv.Itoa(100 * MostInstances)} //nolint:mnd // see above
+	}
+	stack, err := embedded.Start(ctx, cfg)
 	if err != nil {
 		refused := storesReady{Refused: err.Error(), Exit: 1}
 		if coded, ok := errors.AsType[*embedded.StartError](err); ok {

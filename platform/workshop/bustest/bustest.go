@@ -193,28 +193,10 @@ func OpenCluster(t testing.TB) *Cluster {
 		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", n.Port))
 	}
 	c.URL = strings.Join(urls, ",")
-	c.await(t)
+	ctx, cancel := context.WithTimeout(t.Context(), clusterReady)
+	defer cancel()
+	require.NoError(t, natsserver.AwaitCopies(ctx, c.URL, size))
 	return c
-}
-
-// await retries creating a stream with three replicas until it succeeds.
-func (c *Cluster) await(t testing.TB) {
-	t.Helper()
-	deadline := time.Now().Add(clusterReady)
-	var err error
-	for time.Now().Before(deadline) {
-		if err = c.with(func(ctx context.Context, js jetstream.JetStream) error {
-			_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "READY", Subjects: []string{"ready"}, Replicas: 3})
-			if err == nil {
-				err = js.DeleteStream(ctx, "READY")
-			}
-			return err
-		}); err == nil {
-			return
-		}
-		<-time.After(100 * time.Millisecond)
-	}
-	t.Fatalf("the NATS cluster did not become ready within %s: %v", clusterReady, err)
 }
 
 // with calls a function with a temporary connection.

@@ -20,7 +20,7 @@ type Bench struct {
 	Quick     bool     `help:"Only check that everything works: few operations, one round; the figures are meaningless."`
 	JSON      bool     `name:"json" help:"Print the report as JSON."`
 	Strict    bool     `help:"Exit 1 when a target was missed."`
-	Instances int      `help:"Run this many instances, 1 to 8, on a Redis Cluster and a NATS cluster of three each; the stock of an item is spread if there are several. 0 is one server with NATS inside and one Redis." min:"0"`
+	Instances int      `help:"Run this many instances, 1 to 8, on a Redis Cluster and a NATS cluster of three each; with --scale=million the stock has four shards. 0 is one server with NATS inside and one Redis."`
 	Scale     string   `enum:",million" default:"" help:"Instead of the stages, million: a million attempts on 10,000 units, whose books are proved."`
 	Profile   string   `type:"path" help:"Write a processor profile of each stage to this folder, for go tool pprof."`
 }
@@ -64,7 +64,11 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	} else {
 		_, _ = fmt.Fprintln(io.Err, "Starting Postgres, Redis and the server in a temporary folder.")
 	}
-	rig, err := bench.NewRig(ctx, c.Instances)
+	shards := 1
+	if c.Scale != "" && c.Instances > 0 {
+		shards = 4 // over three masters, so that one has two
+	}
+	rig, err := bench.NewRig(ctx, c.Instances, shards)
 	if err != nil {
 		return err
 	}
@@ -74,9 +78,6 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 		OK() bool
 	}
 	sound := true
-	if c.Scale != "" && c.Instances > 1 {
-		rig.StockShards = 4 // over three masters, so that one has two
-	}
 	if c.Scale == "" {
 		var stages *bench.Report
 		stages, err = bench.Run(ctx, rig, chosen, cfg)

@@ -3,15 +3,13 @@
 package linktest
 
 import (
-	"context"
 	"io"
-	"math/rand/v2"
 	"net"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"stampede/platform/workshop/freeport"
 	"stampede/platform/workshop/require"
 )
 
@@ -140,28 +138,10 @@ func (a answers) Write(p []byte) (int, error) {
 	return a.client.Write(p)
 }
 
-// FreePorts chooses distinct ports below the ephemeral range, since tests open
-// thousands of outgoing connections. No other test's server gets a port of a range while
-// its own is stopped.
-func FreePorts(t testing.TB, n, from, to int) (ports []int) {
+// FreePorts is freeport.Find for a test.
+func FreePorts(t testing.TB, n, from, to int) []int {
 	t.Helper()
-	var held []net.Listener // until all are chosen, so that none is chosen twice
-	defer func() {
-		for _, l := range held {
-			_ = l.Close()
-		}
-	}()
-	for range 1000 {
-		port := from + rand.IntN(to-from) //nolint:gosec // a port is no secret
-		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		held = append(held, l)
-		if ports = append(ports, port); len(ports) == n {
-			return ports
-		}
-	}
-	t.Fatal("no free ports")
-	return nil
+	ports, err := freeport.Find(t.Context(), n, from, to)
+	require.NoError(t, err)
+	return ports
 }

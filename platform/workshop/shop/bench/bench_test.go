@@ -33,6 +33,7 @@ func TestBenchInShort(t *testing.T) {
 		code  int
 	}{
 		"stages":     {args: []string{"--quick", "--json"}, check: checkStages},
+		"instances":  {args: []string{"--quick", "--json", "--instances=2", "--stages=refusal,paths,whole"}, check: checkStages},
 		"million":    {args: []string{"--scale=million", "--quick", "--json", "--instances=4"}, check: checkMillion},
 		"killed":     {args: []string{"--stages=refusal"}, end: syscall.SIGKILL, code: -1},
 		"terminated": {args: []string{"--stages=refusal"}, end: syscall.SIGTERM, code: exitInterrupted},
@@ -78,6 +79,9 @@ func checkStages(t *testing.T, raw []byte) {
 	var report bench.Report
 	require.NoError(t, json.Unmarshal(raw, &report))
 	stages := bench.Stages()
+	if report.Instances > 0 {
+		stages = stages[:3]
+	}
 	require.Equal(t, "stages measured", len(report.Stages), len(stages))
 	for i, res := range report.Stages {
 		if res.Name != stages[i].Name || res.Ratio <= 0 || res.BaselinePerSecond <= 0 || res.OursPerSecond <= 0 {
@@ -103,8 +107,11 @@ func checkMillion(t *testing.T, raw []byte) {
 	}
 }
 
-func TestBenchNamesItsStages(t *testing.T) {
+func TestBenchNamesWhatItTakes(t *testing.T) {
 	t.Parallel()
+	for n, taken := range map[int]bool{-1: false, 0: true, bench.MostInstances: true, bench.MostInstances + 1: false} {
+		require.Equal(t, fmt.Sprint(n, " instances are taken"), (&cli.Bench{Instances: n}).Validate() == nil, taken)
+	}
 	var all []string
 	for _, st := range bench.Stages() {
 		all = append(all, st.Name)
