@@ -13,8 +13,8 @@ const (
 	// glanceEvery is how often the sums of items on sale are compared. It costs one query and one pipeline of scripts
 	// that read a state, and reads no holders.
 	glanceEvery = time.Second
-	// glanceAtMost bounds the items of one comparison. In a shop with more items on sale at once those that close last are left to
-	// the samples of each minute.
+	// glanceAtMost bounds the items of one comparison. In a shop with more items on sale at once those that close last
+	// are left to the samples of each minute.
 	glanceAtMost = 2000
 )
 

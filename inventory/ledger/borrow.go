@@ -30,7 +30,8 @@ type Whole struct {
 //
 // Units move as an operator's do: off the lender in Redis, then from row to row in Postgres, then to the borrower in
 // Redis with the new revision. So each shard always agrees with its own row, a crash at any point leaves what
-// Withdrawn or an older revision shows, and every unit of an order returns to the shard of its user. Postgres is asked when units move, and once after: not for an item that stays empty.
+// Withdrawn or an older revision shows, and every unit of an order returns to the shard of its user. Postgres is asked
+// when units move, and once after: not for an item that stays empty.
 //
 // ErrFenced says that a shard does not decide now, so that it is not known whether units are left.
 func (s *Service) Borrow(ctx context.Context, item stock.Item, shards int16, wanted int64) (Whole, error) {

@@ -128,15 +128,13 @@ func (s *Service) page(ctx context.Context, f *filter, cursor string, limit, mos
 		return nil, "", err
 	}
 	defer done()
-	var rows []AdminOrderRow
 	var next string
-	err = s.deps.Standby.Read(reading, s.deps.DB, func(ctx context.Context, db pg.DB) error {
+	rows, err := pg.Read(reading, s.deps.Standby, s.deps.DB, func(ctx context.Context, db pg.DB) ([]AdminOrderRow, error) {
 		found, after, err := f.collect(ctx, db, cursor, limit, most)
-		if err == nil {
-			rows, err = s.views(ctx, db, found)
+		if next = after; err != nil {
+			return nil, err
 		}
-		next = after
-		return err
+		return s.views(ctx, db, found)
 	})
 	var refused *fault.Error
 	switch {

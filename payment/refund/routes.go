@@ -169,14 +169,12 @@ type listInput struct {
 }
 
 // list is GET admin/refunds.
-func (s *Service) list(ctx context.Context, in *listInput) (page *httpx.PageOutput[AdminRefund], err error) {
+func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[AdminRefund], error) {
 	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
-	err = s.deps.Standby.Read(ctx, s.deps.DB, func(ctx context.Context, db pg.DB) error {
-		page, err = listed(ctx, paymentdb.New(db), in)
-		return err
+	return pg.Read(ctx, s.deps.Standby, s.deps.DB, func(ctx context.Context, db pg.DB) (*httpx.PageOutput[AdminRefund], error) {
+		return listed(ctx, paymentdb.New(db), in)
 	})
-	return page, err
 }
 
 func listed(ctx context.Context, q *paymentdb.Queries, in *listInput) (*httpx.PageOutput[AdminRefund], error) {

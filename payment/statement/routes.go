@@ -41,12 +41,9 @@ func (s *Service) Routes(rt *httpx.Router) {
 		if err != nil {
 			return nil, err
 		}
-		var shown Comparison
-		err = s.deps.Standby.Read(ctx, s.deps.DB, func(ctx context.Context, db pg.DB) error {
-			shown, err = report(ctx, statementdb.New(db), in.Date, all)
-			return err
-		})
-		return answer(shown, err)
+		return answer(pg.Read(ctx, s.deps.Standby, s.deps.DB, func(ctx context.Context, db pg.DB) (Comparison, error) {
+			return report(ctx, statementdb.New(db), in.Date, all)
+		}))
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: path, ID: "compare-statements", Tag: "operator", Role: auth.Operator,

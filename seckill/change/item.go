@@ -278,16 +278,14 @@ func viewReservation(r *seckilldb.SeckillReservation) itemReservation {
 
 // listReservations answers a page. It is ordered by user because the primary key
 // is: any other order would add an index to the cost of every reservation.
-func (s *Service) listReservations(ctx context.Context, in *listingReservations) (page *httpx.PageOutput[itemReservation], err error) {
+func (s *Service) listReservations(ctx context.Context, in *listingReservations) (*httpx.PageOutput[itemReservation], error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {
 		return nil, err
 	}
-	err = s.deps.Standby.Read(ctx, s.deps.DB, func(ctx context.Context, db pg.DB) error {
-		page, err = reservations(ctx, seckilldb.New(db), id, in)
-		return err
+	return pg.Read(ctx, s.deps.Standby, s.deps.DB, func(ctx context.Context, db pg.DB) (*httpx.PageOutput[itemReservation], error) {
+		return reservations(ctx, seckilldb.New(db), id, in)
 	})
-	return page, err
 }
 
 func reservations(ctx context.Context, q *seckilldb.Queries, id int64, in *listingReservations) (*httpx.PageOutput[itemReservation], error) {

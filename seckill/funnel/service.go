@@ -83,12 +83,10 @@ func (s *Service) books(ctx context.Context, ids ...int64) (map[int64]inventory.
 }
 
 // points reads a curve, which may be a million rows.
-func (s *Service) points(ctx context.Context, from, until time.Time, step time.Duration, items ...int64) (points []tally.Point, err error) {
-	err = s.deps.Standby.Read(ctx, s.deps.DB, func(ctx context.Context, db pg.DB) error {
-		points, err = tally.Curve(ctx, db, from, until, step, items...)
-		return err
+func (s *Service) points(ctx context.Context, from, until time.Time, step time.Duration, items ...int64) ([]tally.Point, error) {
+	return pg.Read(ctx, s.deps.Standby, s.deps.DB, func(ctx context.Context, db pg.DB) ([]tally.Point, error) {
+		return tally.Curve(ctx, db, from, until, step, items...)
 	})
-	return points, err
 }
 
 // booksOf renders an item's books.

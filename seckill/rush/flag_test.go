@@ -63,7 +63,12 @@ func TestOtherLanesRememberWhileHoldersAreRead(t *testing.T) {
 	t.Parallel()
 	f := newTestFlag()
 	d := &inventory.Decision{Epoch: 1, Total: 10, Parts: []inventory.State{{Seq: 4}, {Seq: 6}}}
-	read := func(context.Context, int64, int) ([]int64, error) {
+	reads := 0
+	var read users
+	read = func(ctx context.Context, _ int64, _ int) ([]int64, error) {
+		if reads++; reads == 1 { // it takes longer than the pause between two
+			require.NoError(t, f.cover(ctx, d, read, time.Now().Add(time.Hour)))
+		}
 		remembered := make(chan struct{})
 		go func() {
 			f.remember(1, 10, []grant{{user: 77, seq: 7, shard: 1}})
@@ -77,6 +82,7 @@ func TestOtherLanesRememberWhileHoldersAreRead(t *testing.T) {
 		return []int64{1, 2}, nil
 	}
 	require.NoError(t, f.cover(t.Context(), d, read, time.Now()))
+	require.Equal(t, "reads at a time", reads, 1)
 	d.Parts[1].Seq = 7
 	require.Equal(t, "raised", f.raise(d, outAllHeld), true)
 	f.says(t, "a stranger", 50, outAllHeld)

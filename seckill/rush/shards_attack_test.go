@@ -229,7 +229,7 @@ func TestRaisingTheFlagWaitsForNoLaneThatHangs(t *testing.T) {
 			<-pass
 		}
 	}}
-	hangs, others := i.issue(homed(5000, 2, 2), it, 1), [2]rushPath{i.issue(homed(6000, 1, 1), it, 1), i.issue(homed(6000, 3, 3), it, 1)}
+	hangs, others := i.issue(homed(5000, 2, 2), it, 1), [2]rushPath{i.issue(homed(6000, 1, 1), it, 1), i.issue(homed(6100, 1, 1), it, 1)}
 	answers := make(chan answer, 3)
 	go func() { answers <- i.send(hangs.Path) }()
 	<-blocked
@@ -237,7 +237,7 @@ func TestRaisingTheFlagWaitsForNoLaneThatHangs(t *testing.T) {
 		go func() { answers <- i.send(path.Path) }()
 		select {
 		case a := <-answers:
-			a.want(t, "another shard's shopper", http.StatusConflict, "all-held")
+			a.want(t, "a shopper of another shard", http.StatusConflict, "all-held")
 		case <-time.After(10 * time.Second):
 			t.Error("another shard's shopper waits for the node that hangs")
 		}

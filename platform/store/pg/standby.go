@@ -23,7 +23,7 @@ import (
 //
 // # What a read sees
 //
-// Every commit of before it began, of whichever instance: Read first asks the primary for
+// Every commit of before it began, of whichever instance: [Read] first asks the primary for
 // its position in the write-ahead log, and reads from the standby once that has replayed
 // it. So an operator finds in a list what they or another did a moment ago, and no list
 // needs a rule of its own; it costs the primary a statement of some microseconds. It needs
@@ -133,15 +133,14 @@ func OpenStandby(ctx context.Context, a *app.App, url string, primary *pgxpool.P
 	}
 	s.found(ctx, conn, err)
 	a.Go("standby watch", app.Worker{Name: "standby", Run: app.Loop{
-		Every: standbyProbe, Log: log, Failed: "standby probe failed",
-		Do: func(ctx context.Context) error { _ = s.Check(ctx); return nil }, // found logs it
+		Every: standbyProbe, Do: func(ctx context.Context) error { _ = s.Check(ctx); return nil }, // found logs it
 	}.Run})
 	return s, nil
 }
 
-// Read runs a read on the standby, or on the primary, which is the caller's own pool. It
-// may run read twice, the second time on the primary. read makes one statement at a time.
-func (s *Standby) Read(ctx context.Context, primary *pgxpool.Pool, read func(ctx context.Context, db DB) error) error {
+// Read does a read on the standby, or on the primary, which is the caller's own pool. It
+// may call read twice, the second time with the primary. read makes one statement at a time.
+func Read[T any](ctx context.Context, s *Standby, primary *pgxpool.Pool, read func(ctx context.Context, db DB) (T, error)) (T, error) {
 	if s == nil {
 		return read(ctx, primary)
 	}
@@ -149,13 +148,14 @@ func (s *Standby) Read(ctx context.Context, primary *pgxpool.Pool, read func(ctx
 	away := s.away
 	s.mu.Unlock()
 	if away == nil {
-		err := s.read(ctx, primary, read)
+		var found T
+		err := s.read(ctx, primary, func(ctx context.Context, db DB) (err error) {
+			found, err = read(ctx, db)
+			return err
+		})
 		if err == nil {
 			s.reads.WithLabelValues("standby").Inc()
-			return nil
-		}
-		if ctx.Err() != nil { // the caller's patience is at its end
-			return err
+			return found, nil
 		}
 		if canceled, ok := errors.AsType[*pgconn.PgError](err); ok {
 			s.log.InfoContext(ctx, "read failed on the standby, the primary does it", "error", canceled)

@@ -31,6 +31,12 @@ type replicated struct {
 	*pg.Standby
 }
 
+// do is Read of what a closure keeps.
+func (r replicated) do(ctx context.Context, read func(ctx context.Context, db pg.DB) error) error {
+	_, err := pg.Read(ctx, r.Standby, r.primary, func(ctx context.Context, db pg.DB) (struct{}, error) { return struct{}{}, read(ctx, db) })
+	return err
+}
+
 func openStandby(t *testing.T, url string, primary *pgxpool.Pool) (*pg.Standby, error) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -44,7 +50,7 @@ func (r replicated) read() (server string, rows int) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	require.NoError(r, r.Read(ctx, r.primary, func(ctx context.Context, db pg.DB) error {
+	require.NoError(r, r.do(ctx, func(ctx context.Context, db pg.DB) error {
 		return db.QueryRow(ctx, where).Scan(&server, &rows)
 	}))
 	return server, rows
@@ -96,7 +102,7 @@ func TestStandbyReadsWhileItHasEveryCommit(t *testing.T) {
 
 	refused := fault.Plain(fault.Invalid, fault.T("No.", "否。"))
 	asked := 0
-	err = r.Read(t.Context(), primary, func(context.Context, pg.DB) error { asked++; return refused })
+	err = r.do(t.Context(), func(context.Context, pg.DB) error { asked++; return refused })
 	if !errors.Is(err, refused) || asked != 2 {
 		t.Errorf("a refused read was done %d times: %v", asked, err)
 	}
@@ -146,7 +152,7 @@ func (r replicated) conflict(server *pgtest.Standby) {
 	watch := pgtest.Connect(r, server.URL)
 	pgtest.Exec(r, r.primary, `CREATE TABLE doomed AS SELECT 1`)
 	var by []string
-	require.NoError(r, r.Read(r.Context(), r.primary, func(ctx context.Context, db pg.DB) error {
+	require.NoError(r, r.do(r.Context(), func(ctx context.Context, db pg.DB) error {
 		var server string
 		var rows int
 		if err := db.QueryRow(ctx, where).Scan(&server, &rows); err != nil {
@@ -190,7 +196,7 @@ func (r replicated) frozen(server *pgtest.Standby) {
 	ctx, cancel := context.WithTimeout(r.Context(), 4*time.Second)
 	defer cancel()
 	var by string
-	require.NoError(r, r.Read(ctx, r.primary, func(ctx context.Context, db pg.DB) error {
+	require.NoError(r, r.do(ctx, func(ctx context.Context, db pg.DB) error {
 		if by == "" {
 			by = "none yet"
 			thaw = server.Freeze(r) //nolint:contextcheck // it works in the test's

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit/internal/auditdb"
 )
 
@@ -60,7 +61,7 @@ type Filter struct {
 }
 
 // List returns the actions that match the filter, newest first.
-func List(ctx context.Context, db auditdb.DBTX, f Filter) ([]Entry, error) {
+func List(ctx context.Context, db pg.DB, f Filter) ([]Entry, error) {
 	rows, err := auditdb.New(db).Actions(ctx, auditdb.ActionsParams{
 		Subject: f.Subject, Action: f.Action, Actor: f.Actor, Before: f.Before, AtMost: int32(f.Limit), //nolint:gosec // a page
 	})

@@ -37,12 +37,10 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, standby *pg.Standby) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/audit", ID: "list-audit", Tag: "operator", Role: auth.Viewer, Summary: "What operators did, newest first",
 		Away: fault.T("The audit log cannot be read right now; selling continues without it. Try again in a moment.", "暂时无法读取操作日志，抢购不受影响；请稍后重试。"),
-	}, func(ctx context.Context, in *listInput) (page *httpx.PageOutput[auditEntry], err error) {
-		err = standby.Read(ctx, pool, func(ctx context.Context, db pg.DB) error {
-			page, err = listed(ctx, db, in)
-			return err
+	}, func(ctx context.Context, in *listInput) (*httpx.PageOutput[auditEntry], error) {
+		return pg.Read(ctx, standby, pool, func(ctx context.Context, db pg.DB) (*httpx.PageOutput[auditEntry], error) {
+			return listed(ctx, db, in)
 		})
-		return page, err
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/tally/internal/tallydb"
 )
 
@@ -77,7 +78,7 @@ const (
 // Curve returns the subjects' counts together in steps between from and until,
 // without steps in which nothing happened. step is whole seconds, at least one.
 // Of a subject with more than its share of the bound it has the first part.
-func Curve(ctx context.Context, db tallydb.DBTX, from, until time.Time, step time.Duration, subjects ...int64) ([]Point, error) {
+func Curve(ctx context.Context, db pg.DB, from, until time.Time, step time.Duration, subjects ...int64) ([]Point, error) {
 	steps := make(map[time.Time]Counts)
 	for _, subject := range subjects {
 		most := max(maxRows/len(subjects), 1)
@@ -103,7 +104,7 @@ func Curve(ctx context.Context, db tallydb.DBTX, from, until time.Time, step tim
 
 // eachSecond reads a subject's rows in pages of p.AtMost, as many pages as most has
 // begun.
-func eachSecond(ctx context.Context, db tallydb.DBTX, p tallydb.SecondsParams, most int, each func(at time.Time, counts Counts)) error {
+func eachSecond(ctx context.Context, db pg.DB, p tallydb.SecondsParams, most int, each func(at time.Time, counts Counts)) error {
 	for read := 0; read < most; read += int(p.AtMost) {
 		rows, err := tallydb.New(db).Seconds(ctx, p)
 		if err != nil {
