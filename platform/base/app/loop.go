@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Loop runs Do immediately and then every Every, until its context ends.
+// Loop runs Do immediately and then at each beat of Every (UntilBeat), until its context ends.
 type Loop struct {
 	Every time.Duration
 	// Retry is the pause after a failure; 0 means Every.
@@ -25,27 +25,18 @@ type Loop struct {
 
 // Run returns nil when ctx ends.
 func (l Loop) Run(ctx context.Context) error {
-	tick := time.NewTicker(l.Every)
-	defer tick.Stop()
 	for failing := false; ; {
 		err := l.Do(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			l.Log.WarnContext(ctx, l.Failed, "error", err) //nolint:sloglint // each user's message is a constant
 		}
-		if l.Retry > 0 && (err != nil) != failing {
-			if err != nil {
-				tick.Reset(l.Retry)
-			} else {
-				tick.Reset(l.Every)
-			}
-		}
 		failing = err != nil
-		next := tick.C
-		if l.Due != nil && !failing {
-			tick.Stop()
-			next = nil
-		} else if l.Due != nil {
-			tick.Reset(cmp.Or(l.Retry, l.Every))
+		var next <-chan time.Time
+		switch {
+		case failing:
+			next = time.After(cmp.Or(l.Retry, l.Every))
+		case l.Due == nil:
+			next = time.After(UntilBeat(l.Every))
 		}
 		select {
 		case <-ctx.Done():
@@ -55,6 +46,19 @@ func (l Loop) Run(ctx context.Context) error {
 		case <-next:
 		}
 	}
+}
+
+// pastTheSecond keeps beats out of the moment in which a sale opens.
+const pastTheSecond = 100 * time.Millisecond
+
+// UntilBeat is the pause of a loop until its next round. Loops of up to a second make theirs
+// at the same moments of the clock, so that one waking of the process serves all of them: at
+// rest the waking costs more than the rounds.
+func UntilBeat(every time.Duration) time.Duration {
+	if every > time.Second {
+		return every
+	}
+	return every - time.Duration(time.Now().Add(-pastTheSecond).UnixNano())%every
 }
 
 // Worker is a loop that a module needs running for as long as the process serves.

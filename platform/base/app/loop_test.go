@@ -40,7 +40,7 @@ func TestLoopLogsAnOutageOnce(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		require.NoError(t, <-done)
-		want := []time.Duration{0, time.Minute, 90 * time.Second, 100 * time.Second, 160 * time.Second, 200 * time.Second}
+		want := []time.Duration{0, time.Minute, 90 * time.Second, 130 * time.Second, 190 * time.Second}
 		require.Equal(t, "done at", at, want)
 		require.Equal(t, "logged for two outages", strings.Count(log.String(), "it did not work"), 2)
 	})
@@ -73,5 +73,33 @@ func TestLoopWithoutTicksRunsWhenDueAndAfterFailures(t *testing.T) {
 		require.NoError(t, <-done)
 		want := []time.Duration{0, time.Hour, time.Hour + time.Minute, time.Hour + 2*time.Minute}
 		require.Equal(t, "done at", at, want)
+	})
+}
+
+// Loops of up to a second make their rounds together, whenever they began, and not in the
+// moment in which a sale opens.
+func TestShortLoopsRunTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			begins, every time.Duration // after a full second
+			rounds        []time.Duration
+		}{
+			{30 * time.Millisecond, 200 * time.Millisecond, []time.Duration{30, 100, 300, 500, 700, 900, 1100}},
+			{450 * time.Millisecond, 500 * time.Millisecond, []time.Duration{450, 600, 1100, 1600}},
+			{0, time.Second, []time.Duration{0, 100, 1100}},
+		} {
+			<-time.After(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+			second := time.Now()
+			<-time.After(c.begins)
+			ctx, cancel := context.WithTimeout(t.Context(), c.rounds[len(c.rounds)-1]*time.Millisecond-c.begins+time.Millisecond)
+			var at []time.Duration
+			require.NoError(t, app.Loop{Every: c.every, Do: func(context.Context) error {
+				at = append(at, time.Since(second)/time.Millisecond)
+				return nil
+			}}.Run(ctx))
+			cancel()
+			require.Equal(t, "rounds in ms", at, c.rounds)
+		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"stampede/platform/base/app"
 )
 
 const (
@@ -101,14 +103,12 @@ func (b *Bus) kick() {
 
 // monitor keeps the verdict fresh and restarts a broken embedded server.
 func (b *Bus) monitor(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
 	r := restarts{bus: b}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(app.UntilBeat(lookEvery)):
 		case <-b.look:
 		}
 		b.judge(ctx)

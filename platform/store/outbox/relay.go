@@ -170,8 +170,6 @@ func workUntil(ctx context.Context) (work context.Context, end func()) {
 // rest waits for the next poll, of the pulse if there is one, for a wake-up, which it
 // reports, or for the end of ctx. What a recreated EVENTS has lost ends it too.
 func (r *Relay) rest(ctx context.Context, due <-chan struct{}) (woken bool) {
-	tick := time.NewTicker(r.poll)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -180,7 +178,7 @@ func (r *Relay) rest(ctx context.Context, due <-chan struct{}) (woken bool) {
 			return true
 		case <-due:
 			return false
-		case <-tick.C:
+		case <-time.After(app.UntilBeat(r.poll)):
 			if due == nil || !r.bus.EventsCreated().Equal(r.recalled) {
 				return false
 			}

@@ -37,7 +37,7 @@ type pace struct {
 }
 
 var usualPace = pace{
-	checkEvery: 500 * time.Millisecond, checkTimeout: 1500 * time.Millisecond, retryEvery: 250 * time.Millisecond, hangsAfter: 3 * time.Second,
+	checkEvery: time.Second, checkTimeout: 1500 * time.Millisecond, retryEvery: 250 * time.Millisecond, hangsAfter: 3 * time.Second,
 	firstPause: 500 * time.Millisecond, longestPause: 8 * time.Second, calmAfter: time.Minute,
 	givesUpAfter: 30 * time.Second,
 }
@@ -119,7 +119,7 @@ func (s *Stack) lost(ctx context.Context, p part, c *child) (cause string, since
 			return "", time.Time{}
 		case <-c.done:
 			return fmt.Sprintf("exited (%v)", c.ended()), time.Now()
-		case <-time.After(pause):
+		case <-time.After(app.UntilBeat(pause)):
 		}
 		began := time.Now()
 		if err := within(ctx, pace.checkTimeout, p.check); err == nil {
