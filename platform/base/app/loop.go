@@ -48,8 +48,8 @@ func (l Loop) Run(ctx context.Context) error {
 	}
 }
 
-// pastTheSecond keeps beats out of the moment in which a sale opens.
-const pastTheSecond = 100 * time.Millisecond
+// beatPhase keeps beats out of the moment in which a sale opens.
+const beatPhase = 100 * time.Millisecond
 
 // UntilBeat is the pause of a loop until its next round. Loops of up to a second make theirs
 // at the same moments of the clock, so that one waking of the process serves all of them: at
@@ -58,7 +58,7 @@ func UntilBeat(every time.Duration) time.Duration {
 	if every > time.Second {
 		return every
 	}
-	return every - time.Duration(time.Now().Add(-pastTheSecond).UnixNano())%every
+	return every - time.Duration(time.Now().Add(-beatPhase).UnixNano())%every
 }
 
 // Worker is a loop that a module needs running for as long as the process serves.

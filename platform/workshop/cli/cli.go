@@ -283,6 +283,8 @@ type Commands struct {
 	Verify    Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not check."`
 	Reconcile ReconcileAll `cmd:"" help:"Compare Redis with the orders in Postgres, or the ledger with the payment providers' statements; exits 1 if differences remain."`
 	Preflight Preflight    `cmd:"" help:"Check whether an activity's plan and the servers are ready; exits 1 at a stop."`
+	Backup    Backup       `cmd:"" help:"Keep the database and the signing key of a running shop in one encrypted file."`
+	Restore   Restore      `cmd:"" help:"Put a backup back, into a new data folder or an empty database."`
 	Report    Report       `cmd:"" help:"Fetch what a session was, as a page to print or as JSON."`
 	Bench     Bench        `cmd:"" help:"Measure each stage beside a bare baseline on this machine, in some minutes."`
 	Capacity  Capacity     `cmd:"" help:"Say which machines a sale needs, from the last run of bench on this one."`

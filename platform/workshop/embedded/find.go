@@ -155,15 +155,20 @@ func (k kind) in(dirs []string) (found []installed) {
 	return found
 }
 
-// initdbOf returns the initdb of the same release as a postgres, or "". PATH may
-// contain a link to postgres only; initdb is then beside the real file.
-func initdbOf(postgres string) string {
+// Tool returns the path of another program of the same Postgres release, such as pg_dump, "" if it is not installed.
+func (b Binaries) Tool(name string) string { return beside(b.Postgres, name) }
+
+func initdbOf(postgres string) string { return beside(postgres, "initdb") }
+
+// beside returns a program of the same release as a postgres, or "". PATH may
+// contain a link to postgres only; the others are then beside the real file.
+func beside(postgres, name string) string {
 	resolved, err := filepath.EvalSymlinks(postgres)
 	if err != nil {
 		return ""
 	}
 	for _, dir := range []string{filepath.Dir(resolved), filepath.Dir(postgres)} {
-		if path := filepath.Join(dir, "initdb"); executable(path) {
+		if path := filepath.Join(dir, name); executable(path) {
 			return path
 		}
 	}

@@ -1,12 +1,16 @@
 package run
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"syscall"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/redisx"
@@ -16,10 +20,10 @@ import (
 	"stampede/platform/workshop/shop"
 )
 
-// TestRestoredBackupIsTheTruth sells one unit, takes a backup of Postgres,
-// sells another one, and serves the backup beside the Redis and the NATS that
-// saw both. The unit sold after the backup is on sale again, and no answer
-// contradicts that.
+// TestRestoredBackupIsTheTruth sells one unit, makes a backup, sells another one, and
+// serves the backup beside the Redis and the NATS that saw both. The unit sold after the
+// backup is on sale again, and no answer contradicts that. At last it is restored on a
+// machine that has nothing.
 func TestRestoredBackupIsTheTruth(t *testing.T) {
 	t.Parallel()
 	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.StartServer(t).URL
@@ -38,12 +42,12 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 		return b, no
 	}
 	first, kept := buys(in, 1)
-	in.Stop()
-	backupURL := copyDatabase(t, databaseURL)
-
-	in = shop.Serve(t, databaseURL, redisURL, "--nats-url="+natsURL)
+	file, key := backUp(t, databaseURL)
 	second, lost := buys(in, 2)
 	in.Stop()
+	backupURL := shop.DatabaseBeside(t, databaseURL, "backup", "template0")
+	restore(t, file, key, backupURL)
+
 	rdb, err := redisx.Open(t.Context(), redisURL)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -76,11 +80,67 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 	shop.Command(t, 0, "verify", "--database-url="+backupURL, "--redis-url="+redisURL, "--data="+t.TempDir())
 }
 
-// copyDatabase copies a database that is currently unused, like a restored
-// backup, and returns its URL.
-func copyDatabase(t *testing.T, databaseURL string) string {
+// backUp makes a backup of a shop that serves, and returns its file and that of the private key.
+func backUp(t *testing.T, databaseURL string) (file, key string) {
 	t.Helper()
-	config, err := pgx.ParseConfig(databaseURL)
+	dir := t.TempDir()
+	key = filepath.Join(dir, "key.txt")
+	args := []string{"backup", "--to=" + dir, "--database-url=" + databaseURL, "--signing-key=" + shop.Key, "--data=" + dir, "--new-key=" + key}
+	said := shop.Command(t, 0, args...)
+	shop.Command(t, 1, args...) // replaces no key
+	public := regexp.MustCompile(`--for (age1\S+)`).FindStringSubmatch(said)
+	require.Equal(t, "a public key", len(public), 2)
+	args[len(args)-1] = "--for=" + public[1]
+	file = regexp.MustCompile(` in (\S+), made`).FindStringSubmatch(shop.Command(t, 0, args...))[1]
+	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
-	return shop.DatabaseBeside(t, databaseURL, "backup", config.Database)
+	for _, plain := range []string{"PGDMP", shop.Key, "signing_key"} {
+		require.Equal(t, "the file shows "+plain, bytes.Contains(raw, []byte(plain)), false)
+	}
+	return file, key
+}
+
+// restore puts a backup into an empty database, after trying what must leave it empty.
+func restore(t *testing.T, file, key, databaseURL string) {
+	t.Helper()
+	dir := t.TempDir()
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	signing := filepath.Join(dir, "signing.key")
+	into := func(code int, backup, key string) (said string) {
+		var out, errs bytes.Buffer
+		require.Equal(t, "exit code", shop.Run(t.Context(), []string{"restore", backup, "--key=" + key, "--database-url=" + databaseURL, "--key-to=" + signing}, &out, &errs), code)
+		return out.String() + errs.String()
+	}
+	damaged := filepath.Join(dir, "damaged")
+	for name, content := range map[string][]byte{
+		"without its end":     raw[:len(raw)-1],
+		"cut at a block":      raw[:len(raw)/2>>16<<16],
+		"with another bit":    slices.Concat(raw[:len(raw)-100], []byte{raw[len(raw)-100] ^ 1}, raw[len(raw)-99:]),
+		"with something more": append(slices.Clone(raw), 0),
+	} {
+		require.NoError(t, os.WriteFile(damaged, content, 0o600))
+		require.Contains(t, name, into(1, damaged, key), "damaged, nothing was restored")
+		if _, err := os.Stat(signing); err == nil {
+			t.Errorf("%s: the signing key was left", name)
+		}
+	}
+	other := filepath.Join(dir, "other.txt")
+	shop.Command(t, 0, "backup", "--to="+dir, "--database-url="+databaseURL, "--signing-key="+shop.Key, "--data="+dir, "--new-key="+other)
+	require.Contains(t, "another key", into(1, file, other), "was made for another key")
+	into(0, file, key)
+	got, err := os.ReadFile(signing)
+	require.NoError(t, err)
+	require.Equal(t, "the signing key", string(got), shop.Key)
+	require.NoError(t, os.Remove(signing))
+	require.Contains(t, "a second time", into(1, file, key), "not empty")
+
+	data := shop.DataDir(t)
+	shop.Command(t, 0, "restore", file, "--key="+key, "--data="+data)
+	p := shop.StartRun(t, data)
+	p.AwaitReady(t)
+	shop.Command(t, 0, "verify", "--data="+data)
+	sold := string(shop.Exchange(t, http.MethodGet, p.URL+"/api/v1/admin/orders", shop.Mint(t, 1, auth.Operator), "").Raw)
+	require.Contains(t, "the orders of the restored shop", sold, `"status":"pending_payment"`)
+	require.Equal(t, "exit code after Ctrl-C", p.End(t, syscall.SIGINT, 30*time.Second), 0)
 }

@@ -1,0 +1,299 @@
+// Package backup keeps a shop in one encrypted file: its signing key, then its database as pg_dump writes it. Redis and
+// NATS are not in it, because a server that finds them empty loads its items from the database.
+//
+// The file is a tar in the format of age (https://age-encryption.org/v1), whose last block says that it is whole. The
+// database is cut into entries, because a tar wants to know the size of each and a dump is as long as it is. Nothing is
+// written to a disk unencrypted.
+package backup
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// About is the beginning of a backup.
+type About struct {
+	Version    string    `json:"version"` // of the program that made it
+	Made       time.Time `json:"made"`
+	SigningKey string    `json:"signing_key"`
+}
+
+const (
+	aboutName    = "about.json"
+	databaseName = "database"
+	// piece is the size of an entry of the database: what is kept in memory.
+	piece = 4 << 20
+	// Suffix ends a backup's name, and nameLayout is the rest of it, in UTC.
+	Suffix     = ".stampede.age"
+	nameLayout = "2006-01-02T150405Z"
+)
+
+// Create writes a backup into a folder and returns its path. The file has its name once it is whole and synced. pgDump is
+// the path of a pg_dump at least as new as the server.
+func Create(ctx context.Context, folder, pgDump, databaseURL string, about About, to ...age.Recipient) (path string, err error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", fmt.Errorf("make the folder of the backups: %w", err)
+	}
+	path = filepath.Join(folder, about.Made.UTC().Format(nameLayout)+Suffix)
+	f, err := os.CreateTemp(folder, ".unfinished-*")
+	if err != nil {
+		return "", fmt.Errorf("begin the backup: %w", err)
+	}
+	err = write(ctx, f, pgDump, databaseURL, about, to)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Link(f.Name(), path) // unlike a rename it replaces no other backup of this second
+	}
+	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
+		return "", fmt.Errorf("write the backup: %w", err)
+	}
+	return path, syncFolder(folder)
+}
+
+func syncFolder(folder string) error {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return fmt.Errorf("sync the folder of the backups: %w", err)
+	}
+	if err = errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("sync the folder of the backups: %w", err)
+	}
+	return nil
+}
+
+func write(ctx context.Context, w io.Writer, pgDump, databaseURL string, about About, to []age.Recipient) error {
+	sealed, err := age.Encrypt(w, to...)
+	if err != nil {
+		return err
+	}
+	entries := tar.NewWriter(sealed)
+	first, err := json.Marshal(about)
+	if err != nil {
+		return err
+	}
+	if err := entry(entries, aboutName, first, about.Made); err != nil {
+		return err
+	}
+	out := &pieces{to: entries, at: about.Made, buffer: make([]byte, 0, piece)}
+	// The format of pg_dump that is compressed, and that pg_restore reads from a pipe.
+	dump, said := command(ctx, pgDump, databaseURL, "--format=custom", "--no-owner", "--no-privileges")
+	dump.Stdout = out
+	if err := dump.Run(); err != nil {
+		return explain("pg_dump", err, said)
+	}
+	if err := out.flush(); err != nil {
+		return err
+	}
+	return errors.Join(entries.Close(), sealed.Close())
+}
+
+func entry(w *tar.Writer, name string, content []byte, at time.Time) error {
+	if err := w.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o600, ModTime: at}); err != nil {
+		return err
+	}
+	_, err := w.Write(content)
+	return err
+}
+
+// pieces writes a stream as entries of a tar.
+type pieces struct {
+	to     *tar.Writer
+	at     time.Time
+	buffer []byte
+}
+
+// Write gathers a piece before it writes it.
+func (p *pieces) Write(b []byte) (n int, err error) {
+	for len(b) > 0 {
+		m := min(len(b), piece-len(p.buffer))
+		p.buffer = append(p.buffer, b[:m]...)
+		n, b = n+m, b[m:]
+		if len(p.buffer) == piece {
+			if err := p.flush(); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+func (p *pieces) flush() error {
+	if len(p.buffer) == 0 {
+		return nil
+	}
+	err := entry(p.to, databaseName, p.buffer, p.at)
+	p.buffer = p.buffer[:0]
+	return err
+}
+
+// Backup is an open backup. Close it.
+type Backup struct {
+	About
+
+	file    *os.File
+	entries *tar.Reader
+	whole   io.Reader // the tar, to its end
+}
+
+// Open opens a backup and reads its beginning.
+func Open(path string, with ...age.Identity) (_ *Backup, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the backup: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}()
+	opened, err := age.Decrypt(file, with...)
+	if none := (*age.NoIdentityMatchError)(nil); errors.As(err, &none) {
+		return nil, fmt.Errorf("%s was made for another key", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no backup: %w", path, err)
+	}
+	b := &Backup{file: file, entries: tar.NewReader(opened), whole: opened}
+	h, err := b.entries.Next()
+	if err != nil || h.Name != aboutName {
+		return nil, fmt.Errorf("%s is no backup of a shop: %w", path, errors.Join(err, errors.ErrUnsupported))
+	}
+	if err := json.NewDecoder(b.entries).Decode(&b.About); err != nil {
+		return nil, fmt.Errorf("read the beginning of %s: %w", path, err)
+	}
+	return b, nil
+}
+
+// Close closes the file.
+func (b *Backup) Close() error { return b.file.Close() }
+
+// Restore puts the database back, whole or not at all. It must be empty, and pgRestore at least as new as the pg_dump that
+// wrote it. A backup can be restored once after it was opened.
+func (b *Backup) Restore(ctx context.Context, pgRestore, databaseURL string) error {
+	conn, err := pgconn.Connect(ctx, databaseURL)
+	if err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
+	found := conn.ExecParams(ctx, `SELECT 1 FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid
+		WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') LIMIT 1`, nil, nil, nil, nil).Read()
+	if err := errors.Join(found.Err, conn.Close(ctx)); err != nil {
+		return fmt.Errorf("look into the database: %w", err)
+	}
+	if len(found.Rows) > 0 {
+		return errors.New("the database is not empty: create a new one and restore into that")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	restore, said := command(ctx, pgRestore, databaseURL, "--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
+	in, err := restore.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("start pg_restore: %w", err)
+	}
+	if err := restore.Start(); err != nil {
+		return fmt.Errorf("start pg_restore: %w", err)
+	}
+	damaged := b.copyDatabase(in)
+	if damaged != nil && !errors.Is(damaged, errNotTaken) {
+		cancel() // before it can commit
+	}
+	err = errors.Join(in.Close(), restore.Wait())
+	switch {
+	case damaged != nil && !errors.Is(damaged, errNotTaken):
+		return fmt.Errorf("the backup is damaged, nothing was restored: %w", damaged)
+	case err != nil:
+		return explain("pg_restore", err, said)
+	}
+	return nil
+}
+
+// errNotTaken means that pg_restore has ended early, and says why itself.
+var errNotTaken = errors.New("pg_restore reads no more")
+
+// copyDatabase writes the dump to w, but its last piece only once the file has proved to be whole.
+func (b *Backup) copyDatabase(w io.Writer) error {
+	var last []byte
+	for {
+		h, err := b.entries.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if h.Name != databaseName || h.Size > piece {
+			return fmt.Errorf("unknown content %q of %d bytes", h.Name, h.Size)
+		}
+		if _, err := w.Write(last); err != nil {
+			return errNotTaken
+		}
+		if last, err = io.ReadAll(b.entries); err != nil {
+			return err
+		}
+	}
+	if len(last) == 0 {
+		return io.ErrUnexpectedEOF
+	}
+	if _, err := io.Copy(io.Discard, b.whole); err != nil {
+		return err
+	}
+	if _, err := w.Write(last); err != nil {
+		return errNotTaken
+	}
+	return nil
+}
+
+// command is a program of Postgres on a database. The password goes by the environment: other accounts of the machine can
+// read a command line.
+func command(ctx context.Context, program, databaseURL string, args ...string) (cmd *exec.Cmd, said *bytes.Buffer) {
+	password := ""
+	if config, err := pgconn.ParseConfig(databaseURL); err == nil {
+		password = config.Password
+	}
+	cmd = exec.CommandContext(ctx, program, append(args, "--dbname="+withoutPassword(databaseURL))...) //nolint:gosec // the caller's own program and setting
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	if password != "" {
+		cmd.Env = append(cmd.Env, "PGPASSWORD="+password)
+	}
+	said = &bytes.Buffer{}
+	cmd.Stderr = said
+	cmd.WaitDelay = 5 * time.Second
+	return cmd, said
+}
+
+// explain adds the last line that a program wrote about its failure.
+func explain(program string, err error, said *bytes.Buffer) error {
+	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+	return fmt.Errorf("%s: %w: %s", program, err, lines[len(lines)-1])
+}
+
+// withoutPassword is a database's URL as libpq takes it, without the password of its user and what only pgx knows.
+func withoutPassword(databaseURL string) string {
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		return databaseURL
+	}
+	if u.User != nil {
+		u.User = url.User(u.User.Username())
+	}
+	q := u.Query()
+	maps.DeleteFunc(q, func(name string, _ []string) bool {
+		return name == "password" || strings.HasPrefix(name, "pool_") || strings.HasSuffix(name, "_cache_capacity") || name == "default_query_exec_mode"
+	})
+	u.RawQuery = q.Encode()
+	return u.String()
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	stdio "io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/backup"
+	"stampede/platform/workshop/embedded"
+)
+
+// Backup is `stampede backup`.
+type Backup struct {
+	To     string `required:"" type:"path" placeholder:"FOLDER" help:"Folder for the backup, a file named by its time."`
+	For    string `name:"for" env:"STAMPEDE_BACKUP_FOR" placeholder:"age1…" help:"Public key that the backup is encrypted for, so that only its private key opens it."`
+	NewKey string `type:"path" placeholder:"FILE" help:"Make a new key: write the private key to this file, and encrypt for it."`
+
+	DatabaseURL string `env:"STAMPEDE_DATABASE_URL" help:"Postgres of the server. Default: the one of --data." secret:"" found:""`
+	SigningKey  string `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, which is kept too. Default: the one in --data." secret:"" found:""`
+	Data        string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of a running stampede run."`
+}
+
+// Validate checks the flags.
+func (c *Backup) Validate() error {
+	if (c.For == "") == (c.NewKey == "") {
+		return errors.New("either --for age1… names the public key to encrypt for, or --new-key FILE makes one")
+	}
+	if c.For != "" {
+		if _, err := age.ParseRecipients(strings.NewReader(c.For)); err != nil {
+			return errors.New("--for must be a public key of age, which begins with age1")
+		}
+	}
+	return nil
+}
+
+// recipients are the key to encrypt for, a new one if that was asked for.
+func (c *Backup) recipients(out stdio.Writer) ([]age.Recipient, error) {
+	if c.For != "" {
+		return age.ParseRecipients(strings.NewReader(c.For))
+	}
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	public := key.Recipient().String()
+	if err := newFile(c.NewKey, fmt.Sprintf("# public key: %s\n%s\n", public, key)); err != nil {
+		return nil, fmt.Errorf("keep the new key: %w", err)
+	}
+	_, err = fmt.Fprintf(out, "New key in %s. Keep it away from this machine: without it no backup opens.\nNext time: --for %s\n", c.NewKey, public)
+	return []age.Recipient{key.Recipient()}, err
+}
+
+// newFile writes a file that did not exist, readable only by its owner.
+func newFile(name, content string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// Run writes the backup.
+func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
+	stack, err := knownStack(c.Data)
+	if err != nil {
+		return err
+	}
+	if c.DatabaseURL == "" {
+		if c.DatabaseURL = stack.DatabaseURL; c.DatabaseURL == "" {
+			return fmt.Errorf("no database: give --database-url, or --data with the folder of `stampede run` (looked in %s)", c.Data)
+		}
+	}
+	key, err := stack.key(c.SigningKey, c.Data)
+	if err != nil {
+		return err
+	}
+	if err := reach(ctx, database(c.DatabaseURL)); err != nil {
+		return err
+	}
+	dump, err := postgresTool("pg_dump")
+	if err != nil {
+		return err
+	}
+	to, err := c.recipients(io.Out)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	path, err := backup.Create(ctx, c.To, dump, c.DatabaseURL, backup.About{Version: string(version), Made: began.UTC().Truncate(time.Second), SigningKey: key}, to...)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(io.Out, "Backup of %.1f MB in %s, made in %.1f s.\n", float64(info.Size())/1e6, path, time.Since(began).Seconds())
+	return err
+}
+
+// postgresTool returns the path of a client program of Postgres: beside the server that `run` would use, else on PATH.
+func postgresTool(name string) (string, error) {
+	if found, err := embedded.Find(); err == nil {
+		if path := found.Tool(name); path != "" {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%s is missing: install the client programs of PostgreSQL (Debian: postgresql-client), at least as new as the server", name)
+	}
+	return path, nil
+}
+
+// Restore is `stampede restore`.
+type Restore struct {
+	File string `arg:"" type:"existingfile" help:"The backup."`
+	Key  string `required:"" type:"existingfile" placeholder:"FILE" help:"The private key that --new-key wrote."`
+
+	Data        string `type:"path" placeholder:"FOLDER" help:"New data folder, for stampede run."`
+	DatabaseURL string `env:"STAMPEDE_DATABASE_URL" help:"Instead of --data: an empty database, for stampede serve." secret:""`
+	KeyTo       string `type:"path" placeholder:"FILE" help:"With --database-url: write the shop's signing key to this new file."`
+	RunAs       string `env:"STAMPEDE_RUN_AS" help:"As of stampede run."`
+}
+
+// Validate checks the flags.
+func (c *Restore) Validate() error {
+	switch {
+	case c.Data != "" && c.KeyTo != "":
+		return errors.New("--key-to belongs to --database-url: a data folder keeps the signing key itself")
+	case c.Data == "" && (c.DatabaseURL == "" || c.KeyTo == ""):
+		return errors.New("either --data names a new folder for `stampede run`, or --database-url and --key-to an empty database and a file for `stampede serve`")
+	case c.Data != "" && embedded.IsData(c.Data):
+		return fmt.Errorf("%s contains a shop already: restore into a new folder", c.Data)
+	}
+	return nil
+}
+
+// restorable is how long Postgres and Redis may take to stop afterwards.
+const restorable = time.Minute
+
+// Run restores. Files are opened first: with --data root becomes another account.
+func (c *Restore) Run(ctx context.Context, io Streams, last *lastResort) (err error) {
+	keys, err := os.Open(c.Key)
+	if err != nil {
+		return fmt.Errorf("open the private key: %w", err)
+	}
+	with, err := age.ParseIdentities(keys)
+	if err = errors.Join(err, keys.Close()); err != nil {
+		return fmt.Errorf("%s contains no private key of age: %w", c.Key, err)
+	}
+	from, err := backup.Open(c.File, with...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	tool, err := postgresTool("pg_restore")
+	if err != nil {
+		return err
+	}
+	next := "Start the server on an empty Redis and NATS, with the signing key in " + c.KeyTo
+	if c.Data != "" {
+		next = fmt.Sprintf("Next: stampede run --data %s, then stampede verify --data %s", word(c.Data), word(c.Data))
+		err = c.intoFolder(ctx, from, tool, last)
+	} else {
+		err = c.intoDatabase(ctx, from, tool)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(io.Out, "Restored the shop as it was at %s. %s.\n", from.Made.Format("2006-01-02 15:04:05 UTC"), next)
+	return err
+}
+
+func (c *Restore) intoDatabase(ctx context.Context, from *backup.Backup, tool string) error {
+	if err := reach(ctx, database(c.DatabaseURL)); err != nil {
+		return err
+	}
+	if err := newFile(c.KeyTo, from.SigningKey); err != nil {
+		return fmt.Errorf("keep the signing key: %w", err)
+	}
+	if err := from.Restore(ctx, tool, c.DatabaseURL); err != nil {
+		return errors.Join(err, os.Remove(c.KeyTo))
+	}
+	return nil
+}
+
+// intoFolder makes a data folder of `run`. What is left of one that could not be finished is a shop without a sale.
+func (c *Restore) intoFolder(ctx context.Context, from *backup.Backup, tool string, last *lastResort) (err error) {
+	parts, err := embedded.Start(ctx, embedded.Config{DataDir: c.Data, RunAs: c.RunAs, OwnAccount: true, Emergency: last.arm})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), restorable)
+		defer cancel()
+		if err = errors.Join(err, parts.Stop(stop)); err != nil {
+			err = fmt.Errorf("%w; delete %s before you try again", err, c.Data)
+		}
+	}()
+	if err := from.Restore(ctx, tool, parts.DatabaseURL); err != nil {
+		return err
+	}
+	if err := auth.CheckKey(from.SigningKey); err != nil {
+		return err
+	}
+	_, err = keepStack(parts.DataDir, Noted{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: from.SigningKey})
+	return err
+}
