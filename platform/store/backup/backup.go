@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"filippo.io/age"
@@ -50,6 +51,9 @@ func Create(ctx context.Context, folder, pgDump, databaseURL string, about About
 		return "", fmt.Errorf("make the folder of the backups: %w", err)
 	}
 	path = filepath.Join(folder, about.Made.UTC().Format(nameLayout)+Suffix)
+	if _, err := os.Lstat(path); err == nil {
+		return "", fmt.Errorf("%s exists already", path)
+	}
 	f, err := os.CreateTemp(folder, ".unfinished-*")
 	if err != nil {
 		return "", fmt.Errorf("begin the backup: %w", err)
@@ -57,10 +61,10 @@ func Create(ctx context.Context, folder, pgDump, databaseURL string, about About
 	err = write(ctx, f, pgDump, databaseURL, about, to)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = os.Link(f.Name(), path) // unlike a rename it replaces no other backup of this second
+		err = os.Rename(f.Name(), path)
 	}
-	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
-		return "", fmt.Errorf("write the backup: %w", err)
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("write the backup: %w", err), os.Remove(f.Name()))
 	}
 	return path, syncFolder(folder)
 }
@@ -70,7 +74,7 @@ func syncFolder(folder string) error {
 	if err != nil {
 		return fmt.Errorf("sync the folder of the backups: %w", err)
 	}
-	if err = errors.Join(dir.Sync(), dir.Close()); err != nil {
+	if err = errors.Join(dir.Sync(), dir.Close()); err != nil && !errors.Is(err, syscall.EINVAL) { // a network's folder may not know it
 		return fmt.Errorf("sync the folder of the backups: %w", err)
 	}
 	return nil
@@ -93,7 +97,11 @@ func write(ctx context.Context, w io.Writer, pgDump, databaseURL string, about A
 	// The format of pg_dump that is compressed, and that pg_restore reads from a pipe.
 	dump, said := command(ctx, pgDump, databaseURL, "--format=custom", "--no-owner", "--no-privileges")
 	dump.Stdout = out
-	if err := dump.Run(); err != nil {
+	err = dump.Run()
+	if out.failed != nil {
+		return out.failed // that pg_dump ended with it says nothing
+	}
+	if err != nil {
 		return explain("pg_dump", err, said)
 	}
 	if err := out.flush(); err != nil {
@@ -115,6 +123,7 @@ type pieces struct {
 	to     *tar.Writer
 	at     time.Time
 	buffer []byte
+	failed error
 }
 
 // Write gathers a piece before it writes it.
@@ -136,9 +145,9 @@ func (p *pieces) flush() error {
 	if len(p.buffer) == 0 {
 		return nil
 	}
-	err := entry(p.to, databaseName, p.buffer, p.at)
+	p.failed = entry(p.to, databaseName, p.buffer, p.at)
 	p.buffer = p.buffer[:0]
-	return err
+	return p.failed
 }
 
 // Backup is an open backup. Close it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"stampede/platform/store/backup"
@@ -25,8 +26,7 @@ func TestRestoresAllOrNothing(t *testing.T) {
 	found, err := embedded.Find()
 	require.NoError(t, err)
 	url, dir := emptied(t), t.TempDir()
-	db := pgtest.Connect(t, url)
-	pgtest.Exec(t, db, `CREATE TABLE backed_up AS SELECT n, sha256(n::text::bytea) || sha256((-n)::text::bytea) AS noise FROM generate_series(1, 90000) n`)
+	db := fill(t, url, 90_000)
 	const sum = `SELECT md5(string_agg(noise::text, '' ORDER BY n)) FROM backed_up`
 	key, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
@@ -86,4 +86,12 @@ func emptied(t *testing.T) (url string) {
 	pgtest.Exec(t, pgtest.Connect(t, url), `DO $$ DECLARE s text; BEGIN FOR s IN SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'
 		LOOP EXECUTE format('DROP SCHEMA %I CASCADE', s); END LOOP; CREATE SCHEMA public; END $$`)
 	return url
+}
+
+// fill makes a table whose rows take 64 bytes each, which cannot be compressed.
+func fill(t *testing.T, url string, rows int) *pgx.Conn {
+	t.Helper()
+	db := pgtest.Connect(t, url)
+	pgtest.Exec(t, db, `CREATE TABLE backed_up AS SELECT n, sha256(n::text::bytea) || sha256((-n)::text::bytea) AS noise FROM generate_series(1, $1::int) n`, rows)
+	return db
 }
