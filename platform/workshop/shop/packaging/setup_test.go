@@ -53,7 +53,7 @@ func TestPackagingSetup(t *testing.T) {
 	// A fake go that only prints its command line.
 	machine := map[string]string{
 		"go":       `if [ "$1" = run ]; then echo "go $*"; else echo go version go` + version + ` linux/amd64; fi`,
-		"postgres": "echo 'postgres (PostgreSQL) 15.3 (Debian 15.3-1)'", "initdb": "",
+		"postgres": "echo 'postgres (PostgreSQL) 15.3 (Debian 15.3-1)'", "initdb": "", "pg_dump": "",
 		"redis-server": "echo 'Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64'",
 		"gcc":          compiler, "chromium": "", "nginx": "", "uname": "echo Darwin arm64", "node": "", "npm": "",
 	}
@@ -68,6 +68,7 @@ func TestPackagingSetup(t *testing.T) {
 		{"valkey", "exec", map[string]string{"redis-server": "exit 127", "valkey-server": "echo 'Valkey server v=8.1.4 sha=0:0'"}, "", true, []string{"[3/3] Valkey 8.1.4 found in "}},
 		{"old postgres", "exec", map[string]string{"postgres": "echo 'postgres (PostgreSQL) 14.20'"}, "", false, []string{"No usable PostgreSQL was found", "`docker compose up`"}},
 		{"no initdb", "exec", map[string]string{"initdb": "-"}, "", false, []string{"No usable PostgreSQL was found"}},
+		{"no pg_dump", "exec", map[string]string{"pg_dump": "-"}, "", false, []string{"No usable PostgreSQL was found"}},
 		{"no redis", "exec", map[string]string{"redis-server": "-"}, "", false, []string{"No usable Redis was found"}},
 		{"no go", "exec", map[string]string{"go": "-"}, "", false, []string{"Go is not installed", version + " or newer", "https://go.dev/dl/"}},
 		{"old go", "exec", map[string]string{"go": "echo go version go1.19.8 linux/amd64"}, "", false, []string{"Go 1.19.8 found at ", "needs Go " + version}},
