@@ -53,12 +53,12 @@ const beatPhase = 100 * time.Millisecond
 
 // UntilBeat is the pause of a loop until its next round. Loops of up to a second make theirs
 // at the same moments of the clock, so that one waking of the process serves all of them: at
-// rest the waking costs more than the rounds.
+// rest the waking costs more than the rounds. Longer ones just pause.
 func UntilBeat(every time.Duration) time.Duration {
 	if every > time.Second {
 		return every
 	}
-	return every - time.Duration(time.Now().Add(-beatPhase).UnixNano())%every
+	return every - time.Duration(time.Now().UnixNano()-int64(beatPhase))%every
 }
 
 // Worker is a loop that a module needs running for as long as the process serves.

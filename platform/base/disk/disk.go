@@ -1,4 +1,4 @@
-// Package disk tells how much of a disk is free.
+// Package disk tells how much of a disk is free, and replaces files.
 package disk
 
 import (

@@ -20,11 +20,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"filippo.io/age"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"stampede/platform/base/disk"
 )
 
 // About is the beginning of a backup.
@@ -54,30 +55,10 @@ func Create(ctx context.Context, folder, pgDump, databaseURL string, about About
 	if _, err := os.Lstat(path); err == nil {
 		return "", fmt.Errorf("%s exists already", path)
 	}
-	f, err := os.CreateTemp(folder, ".unfinished-*")
-	if err != nil {
-		return "", fmt.Errorf("begin the backup: %w", err)
+	if err := disk.Replace(path, 0o600, func(w io.Writer) error { return write(ctx, w, pgDump, databaseURL, about, to) }); err != nil {
+		return "", fmt.Errorf("write the backup: %w", err)
 	}
-	err = write(ctx, f, pgDump, databaseURL, about, to)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return "", errors.Join(fmt.Errorf("write the backup: %w", err), os.Remove(f.Name()))
-	}
-	return path, syncFolder(folder)
-}
-
-func syncFolder(folder string) error {
-	dir, err := os.Open(folder)
-	if err != nil {
-		return fmt.Errorf("sync the folder of the backups: %w", err)
-	}
-	if err = errors.Join(dir.Sync(), dir.Close()); err != nil && !errors.Is(err, syscall.EINVAL) { // a network's folder may not know it
-		return fmt.Errorf("sync the folder of the backups: %w", err)
-	}
-	return nil
+	return path, nil
 }
 
 func write(ctx context.Context, w io.Writer, pgDump, databaseURL string, about About, to []age.Recipient) error {
@@ -178,9 +159,8 @@ func Open(path string, with ...age.Identity) (_ *Backup, err error) {
 		return nil, fmt.Errorf("%s is no backup: %w", path, err)
 	}
 	b := &Backup{file: file, entries: tar.NewReader(opened), whole: opened}
-	h, err := b.entries.Next()
-	if err != nil || h.Name != aboutName {
-		return nil, fmt.Errorf("%s is no backup of a shop: %w", path, errors.Join(err, errors.ErrUnsupported))
+	if _, err := b.entries.Next(); err != nil {
+		return nil, fmt.Errorf("%s is no backup: %w", path, err)
 	}
 	if err := json.NewDecoder(b.entries).Decode(&b.About); err != nil {
 		return nil, fmt.Errorf("read the beginning of %s: %w", path, err)
@@ -217,12 +197,12 @@ func (b *Backup) Restore(ctx context.Context, pgRestore, databaseURL string) err
 		return fmt.Errorf("start pg_restore: %w", err)
 	}
 	damaged := b.copyDatabase(in)
-	if damaged != nil && !errors.Is(damaged, errNotTaken) {
+	if damaged != nil {
 		cancel() // before it can commit
 	}
 	err = errors.Join(in.Close(), restore.Wait())
 	switch {
-	case damaged != nil && !errors.Is(damaged, errNotTaken):
+	case damaged != nil:
 		return fmt.Errorf("the backup is damaged, nothing was restored: %w", damaged)
 	case err != nil:
 		return explain("pg_restore", err, said)
@@ -230,10 +210,8 @@ func (b *Backup) Restore(ctx context.Context, pgRestore, databaseURL string) err
 	return nil
 }
 
-// errNotTaken means that pg_restore has ended early, and says why itself.
-var errNotTaken = errors.New("pg_restore reads no more")
-
-// copyDatabase writes the dump to w, but its last piece only once the file has proved to be whole.
+// copyDatabase writes the dump to w, but its last piece only once the file has proved to be whole. It ends early without
+// an error if w takes no more: pg_restore says why.
 func (b *Backup) copyDatabase(w io.Writer) error {
 	var last []byte
 	for {
@@ -248,7 +226,7 @@ func (b *Backup) copyDatabase(w io.Writer) error {
 			return fmt.Errorf("unknown content %q of %d bytes", h.Name, h.Size)
 		}
 		if _, err := w.Write(last); err != nil {
-			return errNotTaken
+			return nil //nolint:nilerr // see above
 		}
 		if last, err = io.ReadAll(b.entries); err != nil {
 			return err
@@ -260,9 +238,7 @@ func (b *Backup) copyDatabase(w io.Writer) error {
 	if _, err := io.Copy(io.Discard, b.whole); err != nil {
 		return err
 	}
-	if _, err := w.Write(last); err != nil {
-		return errNotTaken
-	}
+	_, _ = w.Write(last) // see above
 	return nil
 }
 

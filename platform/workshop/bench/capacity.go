@@ -13,6 +13,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"stampede/platform/base/disk"
 )
 
 // Demand is a sale, and the machines and prices to reckon with.
@@ -118,8 +120,8 @@ func (r *Report) Save(file string) (saved bool, err error) {
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(file), 0o750)
 	}
-	if err == nil { // replaced at once: a reader finds a whole one
-		err = errors.Join(os.WriteFile(file+".new", raw, 0o600), os.Rename(file+".new", file))
+	if err == nil {
+		err = disk.Replace(file, 0o600, func(w io.Writer) error { _, err := w.Write(raw); return err })
 	}
 	if err != nil {
 		return false, fmt.Errorf("bench: keep the report: %w", err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 // Backup is `stampede backup`.
 type Backup struct {
 	To     string `required:"" type:"path" placeholder:"FOLDER" help:"Folder for the backup, a file named by its time."`
-	For    string `name:"for" env:"STAMPEDE_BACKUP_FOR" placeholder:"age1…" help:"Public key that the backup is encrypted for, so that only its private key opens it."`
+	For    string `env:"STAMPEDE_BACKUP_FOR" placeholder:"age1…" help:"Public key that the backup is encrypted for, so that only its private key opens it."`
 	NewKey string `type:"path" placeholder:"FILE" help:"Make a new key: write the private key to this file, and encrypt for it."`
 
 	DatabaseURL string `env:"STAMPEDE_DATABASE_URL" help:"Postgres of the server. Default: the one of --data." secret:"" found:""`
@@ -74,17 +75,19 @@ func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
 	if err != nil {
 		return err
 	}
-	if c.DatabaseURL == "" {
-		if c.DatabaseURL = stack.DatabaseURL; c.DatabaseURL == "" {
-			return fmt.Errorf("no database: give --database-url, or --data with the folder of `stampede run` (looked in %s)", c.Data)
-		}
+	databaseURL := cmp.Or(c.DatabaseURL, stack.DatabaseURL)
+	if databaseURL == "" {
+		return errNoDatabase
 	}
 	key, err := stack.key(c.SigningKey, c.Data)
 	if err != nil {
 		return err
 	}
-	if err := reach(ctx, database(c.DatabaseURL)); err != nil {
+	if err := auth.CheckKey(key); err != nil {
 		return err
+	}
+	if err := reach(ctx, database(databaseURL)); err != nil {
+		return stackAway(err, c.DatabaseURL == "", c.Data)
 	}
 	dump, err := postgresTool("pg_dump")
 	if err != nil {
@@ -95,7 +98,7 @@ func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
 		return err
 	}
 	began := time.Now()
-	path, err := backup.Create(ctx, c.To, dump, c.DatabaseURL, backup.About{Version: string(version), Made: began.UTC().Truncate(time.Second), SigningKey: key}, to...)
+	path, err := backup.Create(ctx, c.To, dump, databaseURL, backup.About{Version: string(version), Made: began.UTC().Truncate(time.Second), SigningKey: key}, to...)
 	if err != nil {
 		return err
 	}
@@ -109,10 +112,9 @@ func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
 
 // postgresTool returns the path of a client program of Postgres: beside the server that `run` would use, else on PATH.
 func postgresTool(name string) (string, error) {
-	if found, err := embedded.Find(); err == nil {
-		if path := found.Tool(name); path != "" {
-			return path, nil
-		}
+	found, _ := embedded.Find() // a machine of `serve` has neither Postgres nor Redis
+	if path := found.Tool(name); path != "" {
+		return path, nil
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -144,9 +146,6 @@ func (c *Restore) Validate() error {
 	}
 	return nil
 }
-
-// restorable is how long Postgres and Redis may take to stop afterwards.
-const restorable = time.Minute
 
 // Run restores. Files are opened first: with --data root becomes another account.
 func (c *Restore) Run(ctx context.Context, io Streams, last *lastResort) (err error) {
@@ -201,16 +200,11 @@ func (c *Restore) intoFolder(ctx context.Context, from *backup.Backup, tool stri
 		return err
 	}
 	defer func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), restorable)
-		defer cancel()
-		if err = errors.Join(err, parts.Stop(stop)); err != nil {
+		if err = errors.Join(err, parts.Stop(context.WithoutCancel(ctx))); err != nil {
 			err = fmt.Errorf("%w; delete %s before you try again", err, c.Data)
 		}
 	}()
 	if err := from.Restore(ctx, tool, parts.DatabaseURL); err != nil {
-		return err
-	}
-	if err := auth.CheckKey(from.SigningKey); err != nil {
 		return err
 	}
 	_, err = keepStack(parts.DataDir, Noted{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: from.SigningKey})

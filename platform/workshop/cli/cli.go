@@ -84,10 +84,15 @@ func (b Books) find(ctx context.Context) (Stores, error) {
 		return stores, err
 	}
 	err = reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL))
-	if _, unusable := errors.AsType[*storeError](err); unusable && b.DatabaseURL == "" && b.RedisURL == "" {
-		return stores, fmt.Errorf("the stores of %s do not answer: start `stampede run --data %s`, or name others with --database-url and --redis-url", b.Data, b.Data)
+	return stores, stackAway(err, b.DatabaseURL == "" && b.RedisURL == "", b.Data)
+}
+
+// stackAway is a store's error, which says what to start if the store is that of a data folder.
+func stackAway(err error, found bool, data string) error {
+	if _, unusable := errors.AsType[*storeError](err); unusable && found {
+		return fmt.Errorf("the stores of %s do not answer: start `stampede run --data %s`, or name others by their addresses", data, data)
 	}
-	return stores, err
+	return err
 }
 
 // Verify is `stampede verify`.

@@ -2,13 +2,14 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	stdio "io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"stampede/platform/base/disk"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/outbound"
 )
@@ -73,26 +74,10 @@ func (c *Report) Run(ctx context.Context, io Streams) error {
 			return fmt.Errorf("%s is not a file; without --out the report goes to standard output", name)
 		}
 	}
-	if err := replaceFile(name, doc, 0o644); err != nil {
+	if err := disk.Replace(name, 0o644, func(w stdio.Writer) error { _, err := w.Write(doc); return err }); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
 }
 
 // replaceFile writes a file beside name and renames it: a reader, a full disk or an
-// interrupt leaves the file that was there.
-func replaceFile(name string, content []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
-}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"stampede/platform/base/disk"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/alarm"
@@ -101,7 +103,7 @@ func keepStack(dir string, s Noted) (key string, err error) {
 	}
 	raw, err := json.Marshal(s)
 	if err == nil {
-		err = replaceFile(filepath.Join(dir, stackFile), raw, 0o600)
+		err = disk.Replace(filepath.Join(dir, stackFile), 0o600, func(w io.Writer) error { _, err := w.Write(raw); return err })
 	}
 	if err != nil {
 		return "", fmt.Errorf("store the stack: %w", err)

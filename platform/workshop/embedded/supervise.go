@@ -112,18 +112,18 @@ func (s *Stack) ending(ctx context.Context) bool {
 // lost waits until the child has exited, hangs, or ctx ends, and returns why and since when.
 func (s *Stack) lost(ctx context.Context, p part, c *child) (cause string, since time.Time) {
 	pace := s.cfg.pace
-	pause, failing := pace.checkEvery, time.Time{}
+	pause, failing := app.UntilBeat(pace.checkEvery), time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
 			return "", time.Time{}
 		case <-c.done:
 			return fmt.Sprintf("exited (%v)", c.ended()), time.Now()
-		case <-time.After(app.UntilBeat(pause)):
+		case <-time.After(pause):
 		}
 		began := time.Now()
 		if err := within(ctx, pace.checkTimeout, p.check); err == nil {
-			pause, failing = pace.checkEvery, time.Time{}
+			pause, failing = app.UntilBeat(pace.checkEvery), time.Time{}
 			continue
 		}
 		pause = pace.retryEvery

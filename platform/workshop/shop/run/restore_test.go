@@ -86,6 +86,7 @@ func backUp(t *testing.T, databaseURL string) (file, key string) {
 	dir := t.TempDir()
 	key = filepath.Join(dir, "key.txt")
 	args := []string{"backup", "--to=" + dir, "--database-url=" + databaseURL, "--signing-key=" + shop.Key, "--data=" + dir, "--new-key=" + key}
+	shop.Command(t, 1, append(slices.Clone(args), "--signing-key=too-short")...) // restore would refuse it
 	said := shop.Command(t, 0, args...)
 	shop.Command(t, 1, args...) // replaces no key
 	public := regexp.MustCompile(`--for (age1\S+)`).FindStringSubmatch(said)
@@ -113,17 +114,10 @@ func restore(t *testing.T, file, key, databaseURL string) {
 		return out.String() + errs.String()
 	}
 	damaged := filepath.Join(dir, "damaged")
-	for name, content := range map[string][]byte{
-		"without its end":     raw[:len(raw)-1],
-		"cut at a block":      raw[:len(raw)/2>>16<<16],
-		"with another bit":    slices.Concat(raw[:len(raw)-100], []byte{raw[len(raw)-100] ^ 1}, raw[len(raw)-99:]),
-		"with something more": append(slices.Clone(raw), 0),
-	} {
-		require.NoError(t, os.WriteFile(damaged, content, 0o600))
-		require.Contains(t, name, into(1, damaged, key), "damaged, nothing was restored")
-		if _, err := os.Stat(signing); err == nil {
-			t.Errorf("%s: the signing key was left", name)
-		}
+	require.NoError(t, os.WriteFile(damaged, raw[:len(raw)-1], 0o600))
+	require.Contains(t, "a damaged backup", into(1, damaged, key), "damaged, nothing was restored")
+	if _, err := os.Stat(signing); err == nil {
+		t.Error("the signing key of a damaged backup was left")
 	}
 	other := filepath.Join(dir, "other.txt")
 	shop.Command(t, 0, "backup", "--to="+dir, "--database-url="+databaseURL, "--signing-key="+shop.Key, "--data="+dir, "--new-key="+other)
