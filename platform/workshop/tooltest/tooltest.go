@@ -26,10 +26,10 @@ func Pinned(t testing.TB) string {
 	return filepath.Join(root, ".tools", "browser", "bin", "chromium")
 }
 
-// Command finds a command of every desktop that small systems lack.
+// Command finds a command that small systems lack, or that is only on root's PATH.
 func Command(t testing.TB, name string) string {
 	t.Helper()
-	return find(t, name)
+	return find(t, name, "/usr/sbin/"+name)
 }
 
 // Node finds node and the folder of the packages that make TypeScript clients, which .ci/setup has fetched.
@@ -55,12 +55,6 @@ func Root() (string, error) {
 		dir = filepath.Dir(dir)
 	}
 	return "", err
-}
-
-// Nginx finds nginx, which is only on root's PATH.
-func Nginx(t testing.TB) string {
-	t.Helper()
-	return find(t, "nginx", "/usr/sbin/nginx")
 }
 
 // find returns the first installed program. Without any, the test is skipped on

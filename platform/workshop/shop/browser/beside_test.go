@@ -88,7 +88,7 @@ func press(selector, text string) chromedp.Action {
 // are the same.
 func TestShopBesideStampede(t *testing.T) {
 	t.Parallel()
-	program := tooltest.Nginx(t)
+	program := tooltest.Command(t, "nginx")
 	ctx := browser(t)
 	binary := filepath.Join(t.TempDir(), "corner")
 	sources, err := filepath.Glob("platform/workshop/corner/*")

@@ -22,7 +22,7 @@ import (
 // one wakes.
 func TestFrozenInstanceStopsNoItem(t *testing.T) {
 	t.Parallel()
-	program := tooltest.Nginx(t)
+	program := tooltest.Command(t, "nginx")
 	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.StartServer(t).URL
 	bounded := databaseURL + "&idle_in_transaction_session_timeout=1500"
 	victim := &mortal{addr: shop.FreeAddr(t), ready: serveIsReady, databaseURL: databaseURL, args: append([]string{

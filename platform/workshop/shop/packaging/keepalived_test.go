@@ -25,8 +25,8 @@ import (
 func TestPackagingAddressMoves(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
-	nginx, keepalived := tooltest.Nginx(t), installed(t, "keepalived", "/usr/sbin/keepalived")
-	installed(t, "/usr/bin/curl")
+	nginx, keepalived := tooltest.Command(t, "nginx"), tooltest.Command(t, "keepalived")
+	curl := tooltest.Command(t, "curl")
 	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t) // unix sockets, which every namespace reaches
 	stores := []string{"--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir()}
 
@@ -38,7 +38,7 @@ func TestPackagingAddressMoves(t *testing.T) {
 		cmd, _ := shop.NginxCommand(t, nginx, dir, strings.NewReplacer("/var/cache/nginx/stampede", dir+"/cache", "/var/log/nginx", dir).Replace(packagingRead(t, "platform/edge/nginx/stampede.conf")))
 		kills[machine], _ = n.start(machine, cmd.Args...)
 	}
-	conf := packagingRead(t, "platform/edge/nginx/keepalived.conf")
+	conf := strings.Replace(packagingRead(t, "platform/edge/nginx/keepalived.conf"), "/usr/bin/curl", curl, 1)
 	second := strings.NewReplacer("priority 150", "priority 100", "unicast_src_ip 10.0.0.1\n", "unicast_src_ip 10.0.0.2\n", "        10.0.0.2\n", "        10.0.0.1\n").Replace(conf)
 	for i, machine := range []string{"first", "second"} {
 		n.machine(machine, fmt.Sprint("10.0.0.", i+1))
@@ -52,7 +52,7 @@ func TestPackagingAddressMoves(t *testing.T) {
 	shop.ServeWith(t, program, databaseURL, redisURL, "--listen=:8080", "--practice", "--trusted-proxies=10.0.0.1,10.0.0.2", "--easy-paths-per-address=0", "--shoppers-per-address=0")
 
 	ask := func(method, path, token, body string) (doc map[string]any) {
-		out, err := n.command("client", "/usr/bin/curl", "-s", "--connect-timeout", "0.3", "-m", "2", "-X", method, "--json", body, "-H", "Authorization: Bearer "+token, "http://10.0.0.100/api/v1/"+path).Output()
+		out, err := n.command("client", curl, "-s", "--connect-timeout", "0.3", "-m", "2", "-X", method, "--json", body, "-H", "Authorization: Bearer "+token, "http://10.0.0.100/api/v1/"+path).Output()
 		if err != nil || json.Unmarshal(out, &doc) != nil {
 			return nil // no answer, or nginx's own
 		}
@@ -134,7 +134,7 @@ func TestPackagingAddressMoves(t *testing.T) {
 // know, and none for a good file, even without ip_vs.
 func TestPackagingKeepalivedReads(t *testing.T) {
 	t.Parallel()
-	keepalived := installed(t, "keepalived", "/usr/sbin/keepalived")
+	keepalived := tooltest.Command(t, "keepalived")
 	read := func(spoil string) string {
 		file := filepath.Join(t.TempDir(), "conf")
 		ipvs := strings.Replace(packagingRead(t, "platform/edge/nginx/ip_vs.conf"), "lb_algo", spoil, 1)
@@ -145,19 +145,6 @@ func TestPackagingKeepalivedReads(t *testing.T) {
 	}
 	require.Contains(t, "of a wrong file", read("lb_algorithm"), "Unknown keyword 'lb_algorithm'")
 	require.Equal(t, "of the examples", read("lb_algo"), "")
-}
-
-// installed finds a program that `make test` does not fetch.
-func installed(t *testing.T, names ...string) string {
-	t.Helper()
-	for _, name := range names {
-		if found, err := exec.LookPath(name); err == nil {
-			return found
-		}
-	}
-	name := filepath.Base(names[0])
-	t.Skipf("this test needs %s: install the package of that name, e.g. apt-get install %s", name, name)
-	return ""
 }
 
 // network is machines on one switch, each a network namespace with its interface eth0.
@@ -174,7 +161,7 @@ func newNetwork(t *testing.T) network {
 	if os.Geteuid() != 0 {
 		t.Skip("this test needs root for network namespaces")
 	}
-	installed(t, "ip")
+	tooltest.Command(t, "ip")
 	n := network{t, fmt.Sprint(networks, os.Getpid(), "-")}
 	n.remove(func(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
 	t.Cleanup(func() { n.remove(func(pid int) bool { return pid == os.Getpid() }) })

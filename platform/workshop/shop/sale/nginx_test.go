@@ -28,7 +28,7 @@ import (
 // loss of an instance.
 func TestBehindNginx(t *testing.T) {
 	t.Parallel()
-	program := tooltest.Nginx(t)
+	program := tooltest.Command(t, "nginx")
 	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.StartServer(t).URL
 	args := []string{"--nats-url=" + natsURL, "--trusted-proxies=127.0.0.1", "--paths-per-minute=5", "--login-per-address=3", "--rushes-per-second=10", "--drain-timeout=500ms"}
 	first, second := shop.Serve(t, databaseURL, redisURL, args...), shop.Serve(t, databaseURL, redisURL, args...)
@@ -178,7 +178,7 @@ func TestBehindNginx(t *testing.T) {
 // one, and after some of them so do rushes.
 func TestNginxLeavesAHungInstance(t *testing.T) {
 	t.Parallel()
-	program := tooltest.Nginx(t)
+	program := tooltest.Command(t, "nginx")
 	hung, err := net.Listen("tcp", "127.0.0.1:0") // it ends with the test
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = hung.Close() }) // it accepts nothing: the kernel does
@@ -205,7 +205,7 @@ func TestNginxLeavesAHungInstance(t *testing.T) {
 // request has.
 func TestNginxPassesOperatorsBodies(t *testing.T) {
 	t.Parallel()
-	program := tooltest.Nginx(t)
+	program := tooltest.Command(t, "nginx")
 	works := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		_, _ = fmt.Fprint(w, n)
@@ -227,7 +227,7 @@ func TestNginxPassesOperatorsBodies(t *testing.T) {
 // payment's callback and no rush out.
 func TestNginxKeepsInstancesThatAreAllSlow(t *testing.T) {
 	t.Parallel()
-	program := tooltest.Nginx(t)
+	program := tooltest.Command(t, "nginx")
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			<-r.Context().Done() // nginx gives up
