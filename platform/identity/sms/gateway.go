@@ -93,6 +93,16 @@ type Message struct {
 	Phone string `json:"phone"`
 	// Text is the body of the message. It may contain a secret and is never logged.
 	Text string `json:"text"`
+	// Template names the text, for providers that send only texts they have approved beforehand, and Params are what it
+	// says differently to each reader, in the order of the text.
+	Template string  `json:"template,omitempty"`
+	Params   []Param `json:"params,omitempty"`
+}
+
+// Param is a part of a template's text.
+type Param struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Sender sends messages. It returns nil once the gateway has accepted a message,
