@@ -390,3 +390,31 @@ WITH due AS (
 SELECT d.id, d.sku, coalesce(d.external_id, '')::text AS external_id, d.session_id, coalesce(d.session_external_id, '')::text AS session_external_id,
     d.activity_id, coalesce(d.activity_external_id, '')::text AS activity_external_id, d.opens::boolean AS opens, d.sold_out::boolean AS sold_out
 FROM due d JOIN told ON told.item_id = d.id ORDER BY d.id;
+
+-- name: OverSessions :many
+-- Sessions that closed in the last days and were not settled since, in case they were extended; a terminated activity ended with its last change.
+SELECT sqlc.embed(a), sqlc.embed(s), ARRAY(SELECT i.id FROM seckill.items i WHERE i.session_id = s.id ORDER BY i.id)::bigint[] AS items
+FROM seckill.activities a JOIN seckill.sessions s ON s.activity_id = a.id
+WHERE a.status <> 'draft' AND a.ends_at > @since::timestamptz
+  AND CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END BETWEEN @since::timestamptz AND @now::timestamptz
+  AND NOT EXISTS (SELECT FROM seckill.settlements t WHERE t.session_id = s.id AND t.begun_at
+    > CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END)
+ORDER BY s.closes_at, s.id LIMIT @at_most;
+
+-- name: BeginSettlements :exec
+INSERT INTO seckill.settlements (session_id, proof_run, begun_at) SELECT unnest(@sessions::bigint[]), @proof_run, @now
+ON CONFLICT (session_id) DO UPDATE SET proof_run = excluded.proof_run, begun_at = excluded.begun_at, settled_at = NULL, status = '', report = '', sha256 = '';
+
+-- name: BegunSettlements :many
+SELECT session_id, proof_run FROM seckill.settlements WHERE settled_at IS NULL ORDER BY session_id;
+
+-- name: Settle :execrows
+UPDATE seckill.settlements SET settled_at = @now::timestamptz, status = @status, report = @report, sha256 = @sha256
+WHERE session_id = @session_id AND settled_at IS NULL;
+
+-- name: KeptReport :one
+SELECT report FROM seckill.settlements WHERE session_id = $1 AND settled_at IS NOT NULL;
+
+-- name: SettlementsOf :many
+SELECT t.* FROM seckill.settlements t JOIN seckill.sessions s ON s.id = t.session_id
+WHERE s.activity_id = @activity_id AND t.settled_at IS NOT NULL ORDER BY t.session_id;

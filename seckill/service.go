@@ -34,6 +34,7 @@ import (
 	"stampede/seckill/readiness"
 	"stampede/seckill/reservation"
 	"stampede/seckill/rush"
+	"stampede/seckill/settlement"
 )
 
 // RedisKeys are the prefixes of the module's keys.
@@ -104,6 +105,7 @@ type Service struct {
 	sweeper   *queue.Sweeper
 	bulletin  *bulletin.Service
 	Funnel    *funnel.Service
+	settled   *settlement.Service
 }
 
 // New returns the module. It reads nothing yet.
@@ -129,6 +131,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.sweeper = queue.NewSweeper(deps.Grants, deps.Stock, deps.DB, cfg.Rush.PublishDeadline)
 	s.bulletin = bulletin.New(bulletin.Deps{DB: deps.DB, Stock: deps.Stock, Outbox: deps.Outbox, Log: deps.Log})
 	s.Funnel = funnel.New(funnel.Deps{DB: deps.DB, Standby: deps.Standby, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Zone: cfg.Zone()})
+	s.settled = settlement.New(settlement.Deps{DB: deps.DB, Stock: deps.Stock, Clock: deps.Clock, Report: s.Funnel.Report, Log: deps.Log})
 	var err error
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
 		Catalogue: items, Places: deps.Places, Grants: deps.Grants, Bus: deps.Bus, Redis: deps.Redis, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock,
@@ -146,6 +149,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.change.Routes(rt.API)
 	s.readiness.Routes(rt.API)
 	s.Funnel.Routes(rt.API)
+	s.settled.Routes(rt.API)
 	s.Browse.Routes(rt.API)
 	s.Rush.Routes(rt)
 }
@@ -164,5 +168,6 @@ func (s *Service) Workers() []app.Worker {
 		s.Rush.Worker(),
 		{Name: "seckill-holds", Run: s.sweeper.Run},
 		{Name: "seckill-bulletin", Run: s.bulletin.Run},
+		s.settled.Worker(),
 	}, s.change.Workers())
 }

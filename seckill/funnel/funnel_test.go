@@ -91,7 +91,7 @@ func TestReportOfASession(t *testing.T) {
 	if len(list) != 2 || list[0].(map[string]any)["code"] != "of-its-time" {
 		t.Errorf("alarms %v", list)
 	}
-	page, err := d.svc.report(t.Context(), 1<<40)
+	page, err := d.svc.Report(t.Context(), 1<<40)
 	if err == nil {
 		t.Errorf("a report of no session: %+v", page)
 	}

@@ -1,7 +1,6 @@
 package funnel
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	"stampede/seckill/plan"
 	"stampede/seckill/report"
 	"stampede/seckill/rush"
+	"stampede/seckill/settlement"
 )
 
 const (
@@ -36,20 +36,28 @@ type reportInput struct {
 	Accept   string `header:"Accept" hidden:"true"`
 	Language string `header:"Accept-Language" hidden:"true"`
 	Format   string `query:"format" enum:"json,html" doc:"html is one page to print; by default as Accept asks"`
+	Kept     bool   `query:"kept" doc:"The report that was kept when the session was settled, instead of one of this moment"`
 }
 
 func (s *Service) reportRoute(api httpx.API) {
 	const path = operator.Base + "/sessions/{id}/report"
-	op := operator.Read(path, "get-session-report", "What a session was: answers, orders, latency, alarms, proof of the books, and what to do better")
+	op := operator.Read(path, "get-session-report", "What a session was: answers, orders, latency, alarms, proof of the books, and what to do better", settlement.ErrNotSettled)
 	op.Description = "As JSON, or as one HTML page in the language of Accept-Language. Complete once the last payment window is over."
 	httpx.Register(api, op, func(ctx context.Context, in *reportInput) (*httpx.File, error) {
 		id, err := httpx.ParseID(in.ID)
 		if err != nil {
 			return nil, err
 		}
-		r, err := s.report(ctx, id)
+		r, raw := new(report.Report), []byte(nil)
+		if in.Kept {
+			if raw, err = settlement.Kept(ctx, s.deps.DB, id); err == nil {
+				err = json.Unmarshal(raw, r)
+			}
+		} else if r, err = s.Report(ctx, id); err == nil {
+			raw, err = json.Marshal(r)
+		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("funnel: report on session %d: %w", id, err)
 		}
 		out := &httpx.File{CacheControl: httpx.NoStore, ContentType: "application/json"}
 		if in.Format == "html" || in.Format == "" && strings.Contains(in.Accept, "text/html") {
@@ -57,11 +65,7 @@ func (s *Service) reportRoute(api httpx.API) {
 			out.Body, err = r.HTML(httpx.LanguageOf(in.Language), s.deps.Zone)
 			return out, err
 		}
-		var b bytes.Buffer
-		if err := json.NewEncoder(&b).Encode(r); err != nil {
-			return nil, fmt.Errorf("funnel: encode report of session %d: %w", id, err)
-		}
-		out.Body = b.Bytes()
+		out.Body = raw
 		return out, nil
 	})
 	doc := api.Huma.OpenAPI()
@@ -71,7 +75,8 @@ func (s *Service) reportRoute(api httpx.API) {
 	}
 }
 
-func (s *Service) report(ctx context.Context, id int64) (*report.Report, error) {
+// Report is a session as it is at this moment.
+func (s *Service) Report(ctx context.Context, id int64) (*report.Report, error) {
 	session, err := plan.ReadSession(ctx, s.deps.DB, id)
 	if err != nil {
 		return nil, err

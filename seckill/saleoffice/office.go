@@ -88,8 +88,12 @@ func sale(c *kit.Call) (map[string]any, error) {
 			}
 		}
 	}
+	settled, err := c.Get(api+"/activities/"+url.PathEscape(c.Value("id"))+"/settlements", nil)
+	if err != nil {
+		return nil, err
+	}
 	rules, err := c.Get(api+"/activities/"+url.PathEscape(c.Value("id"))+"/rules", nil)
-	return map[string]any{"activity": found, "rules": rules}, err
+	return map[string]any{"activity": found, "rules": rules, "settled": settled["settlements"]}, err
 }
 
 // oneItem reads an item with all that is known of its sale.

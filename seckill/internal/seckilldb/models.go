@@ -90,3 +90,13 @@ type SeckillSession struct {
 	ExternalID          *string
 	Metadata            external.Metadata
 }
+
+type SeckillSettlement struct {
+	SessionID int64
+	ProofRun  int64
+	BegunAt   time.Time
+	SettledAt *time.Time
+	Status    string
+	Report    string
+	Sha256    string
+}

@@ -156,6 +156,51 @@ func (q *Queries) ActivityRules(ctx context.Context, activityID int64) (Activity
 	return i, err
 }
 
+const beginSettlements = `-- name: BeginSettlements :exec
+INSERT INTO seckill.settlements (session_id, proof_run, begun_at) SELECT unnest($1::bigint[]), $2, $3
+ON CONFLICT (session_id) DO UPDATE SET proof_run = excluded.proof_run, begun_at = excluded.begun_at, settled_at = NULL, status = '', report = '', sha256 = ''
+`
+
+type BeginSettlementsParams struct {
+	Sessions []int64
+	ProofRun int64
+	Now      time.Time
+}
+
+func (q *Queries) BeginSettlements(ctx context.Context, arg BeginSettlementsParams) error {
+	_, err := q.db.Exec(ctx, beginSettlements, arg.Sessions, arg.ProofRun, arg.Now)
+	return err
+}
+
+const begunSettlements = `-- name: BegunSettlements :many
+SELECT session_id, proof_run FROM seckill.settlements WHERE settled_at IS NULL ORDER BY session_id
+`
+
+type BegunSettlementsRow struct {
+	SessionID int64
+	ProofRun  int64
+}
+
+func (q *Queries) BegunSettlements(ctx context.Context) ([]BegunSettlementsRow, error) {
+	rows, err := q.db.Query(ctx, begunSettlements)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BegunSettlementsRow
+	for rows.Next() {
+		var i BegunSettlementsRow
+		if err := rows.Scan(&i.SessionID, &i.ProofRun); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const catalogueFingerprint = `-- name: CatalogueFingerprint :one
 SELECT coalesce(md5(string_agg(id || ':' || revision, ',' ORDER BY id)), '')::text
 FROM seckill.activities WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => $1)
@@ -597,6 +642,17 @@ func (q *Queries) ItemsOfSKU(ctx context.Context, arg ItemsOfSKUParams) ([]Items
 	return items, nil
 }
 
+const keptReport = `-- name: KeptReport :one
+SELECT report FROM seckill.settlements WHERE session_id = $1 AND settled_at IS NOT NULL
+`
+
+func (q *Queries) KeptReport(ctx context.Context, sessionID int64) (string, error) {
+	row := q.db.QueryRow(ctx, keptReport, sessionID)
+	var report string
+	err := row.Scan(&report)
+	return report, err
+}
+
 const loadDone = `-- name: LoadDone :exec
 UPDATE seckill.items SET load_done = greatest(load_done, $1) WHERE id = $2
 `
@@ -703,6 +759,89 @@ func (q *Queries) LongReservedItems(ctx context.Context, keptSeconds float64) ([
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const overSessions = `-- name: OverSessions :many
+SELECT a.id, a.name, a.status, a.starts_at, a.ends_at, a.limit_per_user, a.one_item_per_user, a.payment_window_seconds, a.payment_window_share, a.rebuy_after_close, a.paused, a.version, a.revision, a.created_at, a.updated_at, a.human_check, a.human_check_rate, a.exclusive, a.refund_within_hours, a.refund_units, a.checkout, a.external_id, a.metadata, s.id, s.activity_id, s.name, s.opens_at, s.closes_at, s.version, s.created_at, s.updated_at, s.repeat_of, s.repeat_day, s.reservation_opens_at, s.reservation_closes_at, s.reservation_cap, s.external_id, s.metadata, ARRAY(SELECT i.id FROM seckill.items i WHERE i.session_id = s.id ORDER BY i.id)::bigint[] AS items
+FROM seckill.activities a JOIN seckill.sessions s ON s.activity_id = a.id
+WHERE a.status <> 'draft' AND a.ends_at > $1::timestamptz
+  AND CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END BETWEEN $1::timestamptz AND $2::timestamptz
+  AND NOT EXISTS (SELECT FROM seckill.settlements t WHERE t.session_id = s.id AND t.begun_at
+    > CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END)
+ORDER BY s.closes_at, s.id LIMIT $3
+`
+
+type OverSessionsParams struct {
+	Since  time.Time
+	Now    time.Time
+	AtMost int32
+}
+
+type OverSessionsRow struct {
+	SeckillActivity SeckillActivity
+	SeckillSession  SeckillSession
+	Items           []int64
+}
+
+// Sessions that closed in the last days and were not settled since, in case they were extended; a terminated activity ended with its last change.
+func (q *Queries) OverSessions(ctx context.Context, arg OverSessionsParams) ([]OverSessionsRow, error) {
+	rows, err := q.db.Query(ctx, overSessions, arg.Since, arg.Now, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OverSessionsRow
+	for rows.Next() {
+		var i OverSessionsRow
+		if err := rows.Scan(
+			&i.SeckillActivity.ID,
+			&i.SeckillActivity.Name,
+			&i.SeckillActivity.Status,
+			&i.SeckillActivity.StartsAt,
+			&i.SeckillActivity.EndsAt,
+			&i.SeckillActivity.LimitPerUser,
+			&i.SeckillActivity.OneItemPerUser,
+			&i.SeckillActivity.PaymentWindowSeconds,
+			&i.SeckillActivity.PaymentWindowShare,
+			&i.SeckillActivity.RebuyAfterClose,
+			&i.SeckillActivity.Paused,
+			&i.SeckillActivity.Version,
+			&i.SeckillActivity.Revision,
+			&i.SeckillActivity.CreatedAt,
+			&i.SeckillActivity.UpdatedAt,
+			&i.SeckillActivity.HumanCheck,
+			&i.SeckillActivity.HumanCheckRate,
+			&i.SeckillActivity.Exclusive,
+			&i.SeckillActivity.RefundWithinHours,
+			&i.SeckillActivity.RefundUnits,
+			&i.SeckillActivity.Checkout,
+			&i.SeckillActivity.ExternalID,
+			&i.SeckillActivity.Metadata,
+			&i.SeckillSession.ID,
+			&i.SeckillSession.ActivityID,
+			&i.SeckillSession.Name,
+			&i.SeckillSession.OpensAt,
+			&i.SeckillSession.ClosesAt,
+			&i.SeckillSession.Version,
+			&i.SeckillSession.CreatedAt,
+			&i.SeckillSession.UpdatedAt,
+			&i.SeckillSession.RepeatOf,
+			&i.SeckillSession.RepeatDay,
+			&i.SeckillSession.ReservationOpensAt,
+			&i.SeckillSession.ReservationClosesAt,
+			&i.SeckillSession.ReservationCap,
+			&i.SeckillSession.ExternalID,
+			&i.SeckillSession.Metadata,
+			&i.Items,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1574,6 +1713,66 @@ func (q *Queries) SetActivityState(ctx context.Context, arg SetActivityStatePara
 		&i.Metadata,
 	)
 	return i, err
+}
+
+const settle = `-- name: Settle :execrows
+UPDATE seckill.settlements SET settled_at = $1::timestamptz, status = $2, report = $3, sha256 = $4
+WHERE session_id = $5 AND settled_at IS NULL
+`
+
+type SettleParams struct {
+	Now       time.Time
+	Status    string
+	Report    string
+	Sha256    string
+	SessionID int64
+}
+
+func (q *Queries) Settle(ctx context.Context, arg SettleParams) (int64, error) {
+	result, err := q.db.Exec(ctx, settle,
+		arg.Now,
+		arg.Status,
+		arg.Report,
+		arg.Sha256,
+		arg.SessionID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const settlementsOf = `-- name: SettlementsOf :many
+SELECT t.session_id, t.proof_run, t.begun_at, t.settled_at, t.status, t.report, t.sha256 FROM seckill.settlements t JOIN seckill.sessions s ON s.id = t.session_id
+WHERE s.activity_id = $1 AND t.settled_at IS NOT NULL ORDER BY t.session_id
+`
+
+func (q *Queries) SettlementsOf(ctx context.Context, activityID int64) ([]SeckillSettlement, error) {
+	rows, err := q.db.Query(ctx, settlementsOf, activityID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SeckillSettlement
+	for rows.Next() {
+		var i SeckillSettlement
+		if err := rows.Scan(
+			&i.SessionID,
+			&i.ProofRun,
+			&i.BegunAt,
+			&i.SettledAt,
+			&i.Status,
+			&i.Report,
+			&i.Sha256,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const shownDetail = `-- name: ShownDetail :one

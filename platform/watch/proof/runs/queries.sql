@@ -8,7 +8,7 @@ RETURNING *;
 SELECT * FROM platform.proof_runs WHERE status = 'running';
 
 -- name: AttemptRun :one
-UPDATE platform.proof_runs SET attempts = attempts + 1, checks_done = 0, current = '' WHERE id = @id AND status = 'running' RETURNING *;
+UPDATE platform.proof_runs SET attempts = attempts + 1, checks_total = @checks_total, checks_done = 0, current = '' WHERE id = @id AND status = 'running' RETURNING *;
 
 -- name: NoteProgress :exec
 UPDATE platform.proof_runs SET checks_done = @done, current = @current WHERE id = @id AND status = 'running';

@@ -35,7 +35,7 @@ var (
 type RunView struct {
 	ID          string `json:"id" example:"3"`
 	Status      string `json:"status" enum:"running,proved,violated,failed" doc:"failed: a check could not run, or the process ended too often"`
-	RequestedBy string `json:"requested_by" doc:"The operator's user id"`
+	RequestedBy string `json:"requested_by" doc:"The operator's user id; 0: the server itself, after a sale"`
 	StartedAt   string `json:"started_at" format:"date-time"`
 	EndedAt     string `json:"ended_at,omitempty" format:"date-time" doc:"Absent while it runs"`
 	ChecksDone  int    `json:"checks_done"`

@@ -10,11 +10,16 @@ import (
 )
 
 const attemptRun = `-- name: AttemptRun :one
-UPDATE platform.proof_runs SET attempts = attempts + 1, checks_done = 0, current = '' WHERE id = $1 AND status = 'running' RETURNING id, requested_by, started_at, ended_at, status, attempts, checks_total, checks_done, current, document, sha256
+UPDATE platform.proof_runs SET attempts = attempts + 1, checks_total = $1, checks_done = 0, current = '' WHERE id = $2 AND status = 'running' RETURNING id, requested_by, started_at, ended_at, status, attempts, checks_total, checks_done, current, document, sha256
 `
 
-func (q *Queries) AttemptRun(ctx context.Context, id int64) (PlatformProofRun, error) {
-	row := q.db.QueryRow(ctx, attemptRun, id)
+type AttemptRunParams struct {
+	ChecksTotal int32
+	ID          int64
+}
+
+func (q *Queries) AttemptRun(ctx context.Context, arg AttemptRunParams) (PlatformProofRun, error) {
+	row := q.db.QueryRow(ctx, attemptRun, arg.ChecksTotal, arg.ID)
 	var i PlatformProofRun
 	err := row.Scan(
 		&i.ID,
