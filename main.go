@@ -35,6 +35,7 @@ import (
 	"stampede/platform/base/tracing/export"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/mail"
 	"stampede/platform/edge/office"
 	"stampede/platform/identity"
 	"stampede/platform/identity/humancheck"
@@ -87,6 +88,7 @@ type settings struct {
 	Postgres pg.Settings        `embed:"" group:"Postgres connections:"`
 	Records  outbox.Settings    `embed:"" group:"Disk and records:"`
 	Alarms   alarm.Webhook      `embed:"" group:"Alarms:"`
+	Mail     mail.Settings      `embed:"" group:"E-mail:"`
 	Identity identity.Settings  `embed:""`
 	Door     door.Settings      `embed:""`
 	Pay      providers.Settings `embed:""`
@@ -154,6 +156,7 @@ type server struct {
 	watch     *watch.Watch
 	tally     *tally.Board // nil where nothing is served
 	identity  *identity.Service
+	mail      *mail.Client // nil where nothing is served
 	sale      seckill.Config
 	catalogue *catalogue.Catalogue
 	plan      *seckill.Plan
@@ -258,6 +261,10 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	}
 	s.watch = watch.New(s.Stores, s.log, s.registry)
 	s.tally = s.watch.Tally
+	if s.mail, err = mail.New(s.set.Mail, mail.Deps{Log: s.log, Metrics: s.registry}); err != nil {
+		return err
+	}
+	s.app.OnStop("e-mail", s.mail.Stop)
 	s.identity, err = identity.New(s.set.Identity, identity.Deps{
 		Addresses: s.set.Addresses, ShopName: s.set.Shop.ShopName, Keep: s.set.Records.KeepRecords,
 		Key: []byte(key), PreviousKeys: s.set.Keys.Previous(), SingleInstance: s.SingleInstance(),

@@ -1,4 +1,13 @@
-// Package mail sends e-mails, one message to one address at a time.
+// Package mail sends e-mails, one message to one address at a time, through the shop's mail
+// server.
+//
+// Client keeps the connections of a burst. The password goes over TLS only, to a server with
+// a valid certificate; an own authority's is read from SSL_CERT_FILE. A message that the
+// server has taken whole but not confirmed may arrive although Send failed: a second one with
+// the same ID is shown once by most mail programs.
+//
+// Neither the address nor the text is logged, and of a server's answer only its code, because
+// its text repeats them. Package smtptest is a mail server for tests.
 package mail
 
 import (
@@ -15,7 +24,7 @@ type Message struct {
 	To      string
 	Subject string
 	Text    string
-	// Unsubscribe is an address at which a POST ends messages of this kind (RFC 8058), or empty.
+	// Unsubscribe is an https:// address at which a POST ends messages of this kind (RFC 8058), or empty.
 	Unsubscribe string
 }
 

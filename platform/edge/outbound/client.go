@@ -23,18 +23,12 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
-	"github.com/failsafe-go/failsafe-go/retrypolicy"
-	"github.com/failsafe-go/failsafe-go/timeout"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/base/network"
-	"stampede/platform/base/plaintext"
 )
 
 // Config is how one peer is called.
@@ -110,21 +104,17 @@ const headerBytes = 64 << 10
 // idleFor is how long a connection stays open between two calls.
 const idleFor = 30 * time.Second
 
-// Client calls one peer. Safe for concurrent use.
+// Client calls one peer over HTTP. Safe for concurrent use.
 type Client struct {
-	cfg      Config
-	http     *http.Client
-	executor failsafe.Executor[any]
-	breaker  circuitbreaker.CircuitBreaker[any] // nil without one
-	seconds  prometheus.ObserverVec
+	*Calls
+	cfg  Config
+	http *http.Client
 }
 
 // New returns a client with valid settings. It makes no call.
 func New(cfg Config) *Client {
-	// A caller that gave up does not indicate a failure of the peer.
-	failed := func(_ any, err error) bool { return err != nil && !errors.Is(err, context.Canceled) }
-	c := &Client{
-		cfg: cfg, seconds: seconds(cfg.Metrics),
+	return &Client{
+		Calls: NewCalls(cfg), cfg: cfg,
 		http: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
@@ -133,28 +123,6 @@ func New(cfg Config) *Client {
 			},
 		},
 	}
-	again := retrypolicy.NewBuilder[any]().HandleIf(failed).
-		AbortOnErrors(circuitbreaker.ErrOpen). // the breaker's delay is far longer than ours
-		WithMaxAttempts(cfg.Attempts).ReturnLastFailure()
-	if cfg.Backoff > 0 {
-		again = again.WithBackoff(cfg.Backoff, 16*cfg.Backoff).WithJitterFactor(.25)
-	}
-	retry, limit := failsafe.Policy[any](again.Build()), failsafe.Policy[any](timeout.New[any](cfg.Timeout))
-	// From the outermost to the innermost.
-	policies := []failsafe.Policy[any]{retry, limit}
-	if cfg.Whole {
-		policies = []failsafe.Policy[any]{limit, retry}
-	}
-	if cfg.BreakerFailures > 0 {
-		c.breaker = circuitbreaker.NewBuilder[any]().HandleIf(failed).WithFailureThreshold(uint(cfg.BreakerFailures)). //nolint:gosec // above 0
-																WithSuccessThreshold(1).WithDelay(cfg.BreakerDelay).Build()
-		policies = []failsafe.Policy[any]{retry, c.breaker, limit}
-		if cfg.Whole {
-			policies = []failsafe.Policy[any]{c.breaker, limit, retry}
-		}
-	}
-	c.executor = failsafe.With(policies...)
-	return c
 }
 
 func proxy(direct bool) func(*http.Request) (*url.URL, error) {
@@ -164,31 +132,8 @@ func proxy(direct bool) func(*http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment
 }
 
-// seconds is the histogram shared by all clients of a registry.
-func seconds(metrics prometheus.Registerer) prometheus.ObserverVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "stampede_outbound_seconds", Help: "Duration of calls to another service, per attempt, by service and whether its reply was usable.",
-		Buckets: []float64{.01, .03, .1, .3, 1, 3, 10},
-	}, []string{"peer", "result"})
-	if metrics == nil {
-		return h
-	}
-	if have, ok := errors.AsType[prometheus.AlreadyRegisteredError](metrics.Register(h)); ok {
-		if same, ok := have.ExistingCollector.(*prometheus.HistogramVec); ok {
-			return same
-		}
-	}
-	return h
-}
-
 // CloseIdleConnections closes the connections that no call uses.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
-
-// Available is false while the breaker is open. When its delay is over, the next
-// call probes the peer.
-func (c *Client) Available() bool {
-	return c.breaker == nil || !c.breaker.IsOpen() || c.breaker.RemainingDelay() == 0
-}
 
 // Request is one call.
 type Request struct {
@@ -222,47 +167,13 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Reply) error) erro
 // Stream is Do for a reply of any length: read gets its body, of which MaxBytes is no
 // bound, and is called again for a second attempt.
 func (c *Client) Stream(ctx context.Context, r Request, read func(Reply, io.Reader) error) error {
-	return c.executor.WithContext(ctx).RunWithExecution(func(exec failsafe.Execution[any]) error { //nolint:contextcheck // exec's comes from ctx
-		began, result := time.Now(), "ok"
-		err := c.attempt(exec.Context(), r, read)
+	return c.Run(ctx, func(ctx context.Context) error {
+		err := c.attempt(ctx, r, read)
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err
+			return u.Err
 		}
-		if err != nil {
-			result, err = "failed", legible(err)
-		}
-		c.seconds.WithLabelValues(c.cfg.Peer, result).Observe(time.Since(began).Seconds())
 		return err
 	})
-}
-
-// errorBytes bounds the text of an error.
-const errorBytes = 500
-
-// legibleError is an error whose text had what a peer chose, such as a line of its reply or
-// the names in its certificate: without control characters, which Postgres and terminals
-// refuse, and without its end.
-type legibleError struct {
-	error
-
-	text string
-}
-
-func (e legibleError) Error() string { return e.text }
-func (e legibleError) Unwrap() error { return e.error }
-
-func legible(err error) error {
-	said := err.Error()
-	text := strings.ToValidUTF8(strings.Map(func(r rune) rune {
-		if plaintext.Unruly(r) {
-			return '?'
-		}
-		return r
-	}, said[:min(len(said), errorBytes)]), "?")
-	if text == said {
-		return err
-	}
-	return legibleError{err, text}
 }
 
 func (c *Client) attempt(ctx context.Context, r Request, read func(Reply, io.Reader) error) error {

@@ -70,6 +70,8 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 		}
 	}
 	// Settings that some of them require.
+	set("smtp-url", "smtps://shop@smtp.invalid")
+	set("mail-from", "shop@shop.example")
 	set("wechat-app-id", "wx0000000000000000")
 	set("wechat-mini-app-id", "wx0000000000000001")
 	set("stripe-account", "acct_planted")
