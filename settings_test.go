@@ -175,7 +175,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--sms-gateway-url=http://sms.example.com --sms-gateway-secret=" + secret, "--sms-gateway-url must begin with https://", false},
 		{"--sms-gateway-url=https://sms.example.com --sms-gateway-secret=short", "--sms-gateway-secret must have at least 32 bytes", false},
 		{"--sandbox-sms --sms-gateway-url=https://sms.example.com --sms-gateway-secret=" + secret, "exclude each other", false},
-		{"--smtp-url=smtp.example.com:465", "--smtp-url must be like smtps://", false},
+		{"--smtp-url=smtp.example.com:465 --mail-from=shop@shop.example", "--smtp-url must be like smtps://", false},
 		{"--smtp-url=smtps://smtp.example.com", "--mail-from must be an address", false},
 		{"--smtp-password=p", "--smtp-password and --mail-from need --smtp-url", false},
 		{"--wechat-app-id=wx1", "give both or neither", false},
