@@ -18,6 +18,7 @@ import (
 	"stampede/inventory"
 	"stampede/inventory/stockoffice"
 	"stampede/notify"
+	"stampede/notify/message"
 	"stampede/notify/notifyoffice"
 	"stampede/notify/webhook"
 	"stampede/order"
@@ -85,6 +86,7 @@ type settings struct {
 	Stock    inventory.Settings `embed:"" group:"Sales:"`
 	Push     notify.Settings    `embed:"" group:"WebSockets:"`
 	Webhooks webhook.Settings   `embed:"" group:"Webhooks:"`
+	Messages message.Settings   `embed:"" group:"SMS:"`
 	Postgres pg.Settings        `embed:"" group:"Postgres connections:"`
 	Records  outbox.Settings    `embed:"" group:"Disk and records:"`
 	Alarms   alarm.Webhook      `embed:"" group:"Alarms:"`
@@ -170,6 +172,7 @@ type server struct {
 	door      *door.Service
 	notify    *notify.Service
 	webhooks  *webhook.Service
+	messages  *message.Service
 }
 
 // server returns a server with these settings; nothing of it is open yet.
@@ -384,6 +387,12 @@ func (s *server) openDoors(key []byte) error {
 		DB: s.Pools["platform"], Pulse: s.Pulse, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...),
 		Log: s.log, Metrics: s.registry,
 	})
+	s.messages = message.New(s.set.Messages, message.Deps{
+		DB: s.Pools["platform"], Pulse: s.Pulse, Channels: message.Channels(s.identity.Accounts, s.identity.SMS),
+		Orders: s.order, Sale: s.catalogue, Reserved: s.plan, Signature: s.identity.Accounts.Config.SMSSignature,
+		BaseURL: s.set.Addresses.BaseURL(), Zone: s.set.Sale.Zone(), Keep: s.set.Records.KeepRecords,
+		SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...), Log: s.log, Metrics: s.registry,
+	})
 	return s.openPages(key)
 }
 
@@ -414,7 +423,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	s.app.Go("relay", s.Relay.Workers(s.set.Records.KeepRecords)...)
 	subs := slices.Concat(
 		s.seckill.Subscriptions(), s.door.Subscriptions(), s.order.Subscriptions(), s.payment.Subscriptions(),
-		s.inventory.Subscriptions(), s.notify.Subscriptions(),
+		s.inventory.Subscriptions(), s.notify.Subscriptions(), s.messages.Subscriptions(),
 	)
 	stop, err := s.Bus.Subscribe(ctx, subs, deadletters.Keeper(s.Pools["platform"]))
 	if err != nil {
@@ -426,11 +435,11 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	}
 	s.app.Go("workers", slices.Concat(
 		s.identity.Workers(), s.seckill.Workers(), s.door.Workers(), s.inventory.Workers(),
-		s.order.Workers(), s.payment.Workers(), s.notify.Workers(), s.webhooks.Workers(),
+		s.order.Workers(), s.payment.Workers(), s.notify.Workers(), s.webhooks.Workers(), s.messages.Workers(),
 	)...)
 	s.app.OnStop("sockets", s.notify.Stop)
 
-	s.identity.Routes(s.order.Forget, s.payment.Forget)
+	s.identity.Routes(s.order.Forget, s.payment.Forget, s.messages.Forget)
 	for _, module := range []interface{ Routes(rt *httpx.Router) }{
 		s.seckill, s.door, s.inventory, s.order, s.payment, s.desk, s.notify, s.webhooks,
 	} {
@@ -451,6 +460,7 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 		StreamBytes: (s.set.Queue.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
 		Probes: slices.Concat(
 			probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), s.desk.Probes(), s.webhooks.Probes(),
+			s.messages.Probes(),
 			[]alarm.Probe{
 				s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
 			},

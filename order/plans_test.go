@@ -175,3 +175,33 @@ func TestMoreShardsMoveOneItemsOrders(t *testing.T) {
 	require.Equal(t, "orders that are not where their users are",
 		s.count(`SELECT count(*) FROM orders.orders WHERE item_id = $1 AND shard <> bucket % 7`, b.ItemID), 0)
 }
+
+// TestUnpaidOrdersAreReadByTheirDeadline checks that a page of those who are to be warned costs what it holds, however
+// many orders share a deadline or are long over.
+func TestUnpaidOrdersAreReadByTheirDeadline(t *testing.T) {
+	t.Parallel()
+	const unpaid, past, page = 500, 20_000, 100
+	s := setup(t, oneConnection(t))
+	b := s.item(unpaid)
+	b.PayWindow = 10 * time.Minute
+	s.placed(b, usersUpTo(unpaid)...)
+	s.past(b.ItemID+1, past)
+	s.exec(`UPDATE orders.orders SET pay_deadline = pay_deadline + interval '1 hour' WHERE status = 'pending_payment' AND user_id % 2 = 0`)
+	s.exec(`VACUUM ANALYZE orders.orders`)
+	var at time.Time
+	var no ids.ID
+	seen := map[ids.ID]bool{}
+	for range unpaid/2/page + 1 {
+		scanned, fetched := s.readBy(func() {
+			orders, err := s.Unpaid(t.Context(), at, no, time.Now().Add(20*time.Minute), page)
+			require.NoError(t, err)
+			for _, o := range orders {
+				at, no, seen[o.No] = o.PayDeadline, o.No, true
+			}
+		})
+		if scanned > 0 || fetched > unpaid {
+			t.Errorf("a page of %d scanned %d rows and fetched %d", page, scanned, fetched)
+		}
+	}
+	require.Equal(t, "orders due within 20 minutes", len(seen), unpaid/2)
+}

@@ -81,6 +81,12 @@ WITH noted AS (
 )
 SELECT * FROM noted;
 
+-- name: UnpaidAfter :many
+-- The unpaid orders behind a place, by their deadline.
+SELECT * FROM orders.orders
+WHERE status = 'pending_payment' AND (pay_deadline, order_no) > (@after_deadline::timestamptz, @after_no::uuid) AND pay_deadline <= @until
+ORDER BY pay_deadline, order_no LIMIT @most;
+
 -- name: ShipmentOf :one
 SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = @order_no AND bucket = @bucket;
 

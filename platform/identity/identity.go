@@ -102,6 +102,7 @@ type Service struct {
 	Staff     *staff.Service
 	Blacklist *blacklist.Service
 	Keys      *keys.Service
+	SMS       sms.Sender // nil where nothing takes SMS
 
 	revoked     *revoke.Service
 	codes       *code.Service
@@ -167,7 +168,8 @@ func (e *Service) barred(p auth.Principal) bool {
 func (e *Service) openAccounts(set Settings, deps Deps) {
 	g := guard.New(guard.Deps{Store: e.Accounts, Redis: deps.Redis, Limits: e.Limits, Human: e.Human, Blacklist: e.Blacklist})
 	factors := factor.New(e.Accounts, g)
-	e.codes, e.logins = code.New(e.Accounts, g, e.openSMS(set.SMS, deps)), login.New(e.Accounts, g, factors, e.Tokens)
+	e.SMS = e.openSMS(set.SMS, deps)
+	e.codes, e.logins = code.New(e.Accounts, g, e.SMS), login.New(e.Accounts, g, factors, e.Tokens)
 	e.exchange = exchange.New(set.Exchange, exchange.Deps{
 		Store: e.Accounts, Guard: g, Logins: e.logins, Revocations: e.revoked, Log: deps.Log, Metrics: deps.Metrics,
 	})

@@ -224,3 +224,27 @@ func draw(p Published) *picture {
 	slices.SortFunc(out.items, func(a, b *Item) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
+
+// opening is the item for those who tell shoppers of it.
+func (i *Item) opening() seckillevent.Opening {
+	return seckillevent.Opening{ItemID: i.ID, SessionID: i.SessionID, Title: i.Title, OpensAt: i.OpensAt, ClosesAt: i.ClosesAt}
+}
+
+// Opening returns an item that is on sale, or will be.
+func (c *Catalogue) Opening(id int64) (seckillevent.Opening, bool) {
+	i, ok := c.Item(id)
+	if !ok || !i.OnSale {
+		return seckillevent.Opening{}, false
+	}
+	return i.opening(), true
+}
+
+// Openings returns the items with reservations that open after a moment, and at most until.
+func (c *Catalogue) Openings(after, until time.Time) (open []seckillevent.Opening) {
+	for _, i := range c.Items() {
+		if i.OnSale && !i.ReserveUntil.IsZero() && i.OpensAt.After(after) && !i.OpensAt.After(until) {
+			open = append(open, i.opening())
+		}
+	}
+	return open
+}

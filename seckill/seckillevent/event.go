@@ -197,3 +197,10 @@ type Sale struct {
 	OpensAt, ClosesAt   time.Time
 	Checkout            Checkout
 }
+
+// Opening is an item that is published, for those who tell shoppers of it.
+type Opening struct {
+	ItemID, SessionID int64
+	Title             string
+	OpensAt, ClosesAt time.Time
+}

@@ -2037,6 +2037,74 @@ func (q *Queries) StockOfOrders(ctx context.Context, arg StockOfOrdersParams) ([
 	return items, nil
 }
 
+const unpaidAfter = `-- name: UnpaidAfter :many
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
+WHERE status = 'pending_payment' AND (pay_deadline, order_no) > ($1::timestamptz, $2::uuid) AND pay_deadline <= $3
+ORDER BY pay_deadline, order_no LIMIT $4
+`
+
+type UnpaidAfterParams struct {
+	AfterDeadline time.Time
+	AfterNo       ids.ID
+	Until         time.Time
+	Most          int32
+}
+
+// The unpaid orders behind a place, by their deadline.
+func (q *Queries) UnpaidAfter(ctx context.Context, arg UnpaidAfterParams) ([]OrdersOrder, error) {
+	rows, err := q.db.Query(ctx, unpaidAfter,
+		arg.AfterDeadline,
+		arg.AfterNo,
+		arg.Until,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrdersOrder
+	for rows.Next() {
+		var i OrdersOrder
+		if err := rows.Scan(
+			&i.Bucket,
+			&i.OrderNo,
+			&i.UserID,
+			&i.ItemID,
+			&i.ActivityID,
+			&i.SessionID,
+			&i.Shard,
+			&i.Epoch,
+			&i.Quantity,
+			&i.UnitPrice,
+			&i.Currency,
+			&i.Title,
+			&i.OnePerActivity,
+			&i.Status,
+			&i.Reason,
+			&i.Version,
+			&i.PayDeadline,
+			&i.ClosingUntil,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
+			&i.PaymentNo,
+			&i.Provider,
+			&i.Method,
+			&i.ProviderTxn,
+			&i.Handover,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const usersWhoBoughtAgain = `-- name: UsersWhoBoughtAgain :many
 SELECT o.item_id, o.user_id, min(o.order_no::text)::text AS order_no
 FROM orders.orders c

@@ -1,0 +1,40 @@
+// Package message tells shoppers who have closed the page what happens to them: by SMS, e-mail or WeChat, whichever the
+// shop has and the shopper can be reached by.
+//
+// # Owns
+//
+// In the schema notify: messages, one row for each thing that a shopper is told; what the shop has decided about them
+// (message_rules, message_texts); what shoppers want (message_preferences, units_back_asks); and how far the walks over
+// reservations and unpaid orders have come (message_walks).
+//
+// # From an event to a row
+//
+// Events become rows through durable subscriptions: won, paid, shipped, refunded, dispute, units_back. What is due by the
+// clock is walked by the instance that holds the lease, in pages by index, each with its place in one transaction:
+// reminder over the reservations of what opens soon, deadline over the unpaid orders. A row's key is the thing that it is
+// about, the kind and the user, so that a repetition makes none. A user whom no channel reaches gets no row.
+//
+// # From a row to the channel
+//
+// The instance with the lease claims a hundred due rows at a time, those about orders first, sends them side by side at
+// --messages-per-second at most, and notes the result of all with one statement. A claim ends after a minute, and two
+// instances that both believe to have the lease share the rows (FOR UPDATE SKIP LOCKED).
+//
+//   - A channel that is away is tried again, more and more rarely, until the message is worth nothing: a warning after the
+//     deadline, a reminder a minute before the opening, when the crowd comes. Then it is dead, which an alarm says, and an
+//     operator can send it again where it is still true. One that the channel refuses goes to the shopper's next channel.
+//   - A process that is killed between the sending and the note sends its batch again: every message of it once more at
+//     most for each such kill, under the same id, by which the channel knows the repetition.
+//   - A later event overtakes what waits: after the payment nothing asks for it.
+//   - Reminders are spread over the minutes before the opening and end a minute before it.
+//
+// # Offers
+//
+// Reminders and units back are about no order. They keep the quiet hours and the budget, and shoppers unsubscribe from
+// them, on their page or by a signed link (RFC 8058). Messages about orders always go out.
+//
+// # Personal data
+//
+// Rows have the user's number and the item, no name and no address; the masked address of a sent one is for operators.
+// Erasing an account drops what waits. Phones are in no event, log or metric.
+package message

@@ -1,0 +1,275 @@
+package message
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/notify/message/internal/messagedb"
+	"stampede/order/disputeevent"
+	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/inbox"
+	"stampede/platform/store/pg"
+	"stampede/seckill/seckillevent"
+)
+
+// eventAttempts is how often an event is tried before it becomes a dead letter: through an hour without Postgres.
+const eventAttempts = 120
+
+// Subscriptions turn events into messages. They need no inbox: what is told of one thing is told once, by a unique key
+// that outlives the stream.
+func (s *Service) Subscriptions() []bus.Subscription {
+	return []bus.Subscription{
+		{Name: "messages-orders", Filter: orderevent.SubjectAll, Layout: orderevent.Layout, MaxAttempts: eventAttempts, Handle: s.ordersChanged},
+		{Name: "messages-refunds", Filter: paymentevent.SubjectRefunded, MaxAttempts: eventAttempts, Handle: s.refunded},
+		{Name: "messages-answers", Filter: disputeevent.SubjectAll, MaxAttempts: eventAttempts, Handle: s.answered},
+		{Name: "messages-units-back", Filter: seckillevent.SubjectItemUnitsBack, MaxAttempts: eventAttempts, Handle: s.unitsBack},
+	}
+}
+
+// draft is a message that may come to be.
+type draft struct {
+	user   int64
+	about  string
+	order  ids.ID
+	facts  facts
+	from   time.Time // when it is sent at the earliest; zero is now
+	expire time.Time
+}
+
+// makeAtMost bounds one statement: some milliseconds.
+const makeAtMost = 1000
+
+// put makes messages of a kind, unless they exist.
+func (s *Service) put(ctx context.Context, k Kind, drafts []draft) error {
+	made, err := s.prepare(ctx, k, drafts)
+	if err != nil {
+		return err
+	}
+	return insert(ctx, s.deps.DB, made)
+}
+
+// prepare returns the rows of messages of a kind: of those that are worth something, to users whom one of its channels
+// reaches. It is apart from insert because a transaction must not wait for another connection of its own pool.
+func (s *Service) prepare(ctx context.Context, k Kind, drafts []draft) (made []messagedb.MakeParams, err error) {
+	rules, err := s.rules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rule, now := rules.of(k), s.now()
+	drafts = slices.DeleteFunc(drafts, func(d draft) bool { return !d.expire.After(now) })
+	if !rule.On || len(drafts) == 0 {
+		return nil, nil
+	}
+	for some := range slices.Chunk(drafts, makeAtMost) {
+		users := make([]int64, len(some))
+		for i := range some {
+			users[i] = some[i].user
+		}
+		reached, err := s.addresses(ctx, rule.Channels, users)
+		if err != nil {
+			return nil, err
+		}
+		p := messagedb.MakeParams{Kind: string(k), Offer: k.Offer()}
+		for i := range some {
+			d := &some[i]
+			if len(reached[d.user]) == 0 {
+				continue
+			}
+			raw, err := json.Marshal(d.facts)
+			if err != nil {
+				return nil, fmt.Errorf("message: encode what it says: %w", err)
+			}
+			if d.from.Before(now) {
+				d.from = now
+			}
+			p.Ids, p.Abouts, p.UserIds, p.OrderNos = append(p.Ids, ids.New()), append(p.Abouts, d.about), append(p.UserIds, d.user), append(p.OrderNos, d.order)
+			p.Facts, p.NextTries, p.Expire = append(p.Facts, raw), append(p.NextTries, d.from), append(p.Expire, d.expire)
+		}
+		if len(p.Ids) > 0 {
+			made = append(made, p)
+		}
+	}
+	return made, nil
+}
+
+func insert(ctx context.Context, db messagedb.DBTX, made []messagedb.MakeParams) error {
+	for _, p := range made {
+		if err := messagedb.New(db).Make(ctx, p); err != nil {
+			return fmt.Errorf("message: make messages of the kind %s: %w", p.Kind, err)
+		}
+	}
+	return nil
+}
+
+// reach is where a user can be reached, in the order in which the channels are tried.
+type reach struct{ channel, address string }
+
+// addresses asks the channels for users, and keeps their order.
+func (s *Service) addresses(ctx context.Context, channels []string, users []int64) (map[int64][]reach, error) {
+	users = slices.Compact(slices.Sorted(slices.Values(users)))
+	reached := make(map[int64][]reach, len(users))
+	for _, name := range channels {
+		channel, has := s.deps.Channels[name]
+		if !has {
+			continue
+		}
+		found, err := channel.Addresses(ctx, users)
+		if err != nil {
+			return nil, fmt.Errorf("message: look up addresses of %s: %w", name, err)
+		}
+		for user, address := range found {
+			reached[user] = append(reached[user], reach{name, address})
+		}
+	}
+	return reached, nil
+}
+
+// ordersChanged tells shoppers what became of their orders.
+func (s *Service) ordersChanged(ctx context.Context, m bus.Msg) error {
+	if len(s.deps.Channels) == 0 {
+		return nil
+	}
+	changed, err := orderevent.Decode(m.Data)
+	if err != nil {
+		return fmt.Errorf("message: decode %s: %w", m.Subject, err)
+	}
+	switch m.Subject {
+	case orderevent.SubjectCreated:
+		return s.put(ctx, Won, aboutOrders(changed.Orders, func(o *orderevent.Order, d *draft) bool {
+			d.facts.At, d.expire = o.PayDeadline, o.PayDeadline
+			return o.Status == orderevent.StatusPending
+		}))
+	case orderevent.SubjectPaid, orderevent.SubjectClosed:
+		nos := make([]ids.ID, len(changed.Orders))
+		for i := range changed.Orders {
+			nos[i] = changed.Orders[i].No
+		}
+		err := messagedb.New(s.deps.DB).Overtake(ctx, messagedb.OvertakeParams{OrderNos: nos, Kinds: []string{string(Won), string(Deadline)}})
+		if err != nil {
+			return fmt.Errorf("message: drop what is not true any more: %w", err)
+		}
+		return s.put(ctx, Paid, aboutOrders(changed.Orders, func(o *orderevent.Order, d *draft) bool {
+			d.expire = o.PaidAt.Add(life[Paid])
+			return o.Status == orderevent.StatusPaid
+		}))
+	case orderevent.SubjectShipped, orderevent.SubjectCompleted:
+		return s.shipped(ctx, changed.Orders)
+	}
+	return nil
+}
+
+// aboutOrders are the drafts about those orders that of accepts.
+func aboutOrders(orders []orderevent.Order, of func(o *orderevent.Order, d *draft) bool) []draft {
+	var drafts []draft
+	for i := range orders {
+		o := &orders[i]
+		d := draft{
+			user: o.UserID, about: o.No.String(), order: o.No,
+			facts: facts{Item: o.Title, Quantity: o.Quantity, Amount: o.Amount(), Currency: o.Currency},
+		}
+		if of(o, &d) {
+			drafts = append(drafts, d)
+		}
+	}
+	return drafts
+}
+
+// shipped reads the parcels, which are not in the events. One that was sent long ago is no news when its order completes.
+func (s *Service) shipped(ctx context.Context, orders []orderevent.Order) error {
+	var failed error
+	drafts := aboutOrders(orders, func(o *orderevent.Order, d *draft) bool {
+		if o.Handover != orderevent.HandoverShipped || failed != nil {
+			return false
+		}
+		carrier, tracking, at, err := s.deps.Orders.Parcel(ctx, o.No)
+		failed = err
+		d.facts.Carrier, d.facts.Tracking, d.expire = carrier, tracking, at.Add(life[Shipped])
+		return err == nil && !at.IsZero()
+	})
+	if failed != nil {
+		return fmt.Errorf("message: read a parcel: %w", failed)
+	}
+	return s.put(ctx, Shipped, drafts)
+}
+
+func (s *Service) refunded(ctx context.Context, m bus.Msg) error {
+	var e paymentevent.Refunded
+	if err := json.Unmarshal(m.Data, &e); err != nil {
+		return fmt.Errorf("message: decode %s: %w", m.Subject, err)
+	}
+	return s.put(ctx, Refunded, []draft{{
+		user: e.UserID, about: e.RefundNo.String(), order: e.OrderNo, facts: facts{Amount: e.Amount, Currency: e.Currency}, expire: m.ID.Time().Add(life[Refunded]),
+	}})
+}
+
+func (s *Service) answered(ctx context.Context, m bus.Msg) error {
+	if m.Subject != disputeevent.SubjectAnswered && m.Subject != disputeevent.SubjectClosed {
+		return nil
+	}
+	var e disputeevent.Changed
+	if err := json.Unmarshal(m.Data, &e); err != nil {
+		return fmt.Errorf("message: decode %s: %w", m.Subject, err)
+	}
+	return s.put(ctx, Dispute, []draft{{
+		user: e.UserID, about: e.DisputeNo.String() + " " + strconv.Itoa(int(e.Version)), order: e.OrderNo, expire: m.ID.Time().Add(life[Dispute]),
+	}})
+}
+
+// toldPerUnit is how many of those who asked are told of one unit that is back: most of them do not come.
+const toldPerUnit = 10
+
+// unitsBack tells the first who asked. Their asks end in the transaction that notes the event, so that a repetition of it
+// tells no others.
+func (s *Service) unitsBack(ctx context.Context, m bus.Msg) error {
+	var e seckillevent.Items
+	if err := json.Unmarshal(m.Data, &e); err != nil {
+		return fmt.Errorf("message: decode %s: %w", m.Subject, err)
+	}
+	expire := m.ID.Time().Add(life[UnitsBack])
+	rules, err := s.rules(ctx)
+	if err != nil || !rules.of(UnitsBack).On || len(s.deps.Channels) == 0 || !expire.After(s.now()) {
+		return err
+	}
+	return pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		fresh, err := inbox.Fresh(ctx, tx, "messages-units-back", []ids.ID{m.ID})
+		if err != nil || !fresh[m.ID] {
+			return err
+		}
+		var drafts []draft
+		for _, item := range e.Items {
+			most := int64(makeAtMost)
+			if !item.Unlimited {
+				most = min(most, item.Left*toldPerUnit)
+			}
+			asks, err := messagedb.New(tx).TakeAsks(ctx, messagedb.TakeAsksParams{ItemID: item.ItemID, Most: int32(most)}) //nolint:gosec // bounded above
+			if err != nil {
+				return fmt.Errorf("message: read who asked for item %d: %w", item.ItemID, err)
+			}
+			for _, a := range asks {
+				drafts = append(drafts, draft{user: a.UserID, about: "ask " + strconv.FormatInt(a.ID, 10), facts: facts{Item: a.Title}, expire: expire})
+			}
+		}
+		made, err := s.prepare(ctx, UnitsBack, drafts) // the rules were read above
+		if err != nil {
+			return err
+		}
+		return insert(ctx, tx, made)
+	})
+}
+
+// warnings are the drafts about unpaid orders.
+func warnings(orders []orderevent.Order, ahead time.Duration) []draft {
+	return aboutOrders(orders, func(o *orderevent.Order, d *draft) bool {
+		d.facts.At, d.expire = o.PayDeadline, o.PayDeadline
+		return o.PayDeadline.Sub(o.CreatedAt) >= 2*ahead
+	})
+}

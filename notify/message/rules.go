@@ -1,0 +1,167 @@
+package message
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/notify/message/internal/messagedb"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
+)
+
+// Rules are what the shop has decided about its messages.
+type Rules struct {
+	Language   string `json:"language" enum:"auto,en,zh" doc:"Of shoppers who have chosen none; auto: by the country of the phone"`
+	Budget     int64  `json:"budget" minimum:"0" maximum:"1000000000" doc:"Messages that may be charged in a period; an SMS of two parts counts twice. When they are used up, reminders and units back are not sent, and an alarm says so; messages about orders always are. 0: no limit"`
+	BudgetPer  string `json:"budget_per" enum:"day,month" doc:"The period, by the shop's time zone"`
+	QuietFrom  string `json:"quiet_from" pattern:"^([01][0-9]|2[0-3]):[0-5][0-9]$" example:"22:00" doc:"From then on no reminder and no units back is sent, in the shop's time zone"`
+	QuietUntil string `json:"quiet_until" pattern:"^([01][0-9]|2[0-3]):[0-5][0-9]$" example:"08:00" doc:"The same as quiet_from: there are no quiet hours"`
+	Kinds      []Rule `json:"kinds" nullable:"false" maxItems:"8"`
+}
+
+// Rule is what it has decided about one kind.
+type Rule struct {
+	Kind         Kind     `json:"kind" enum:"reminder,won,deadline,paid,shipped,refunded,units_back,dispute"`
+	On           bool     `json:"on"`
+	Channels     []string `json:"channels" nullable:"false" maxItems:"3" enum:"sms,wechat,mail" doc:"The first that reaches the shopper is used"`
+	AheadMinutes int      `json:"ahead_minutes,omitempty" minimum:"0" maximum:"1440" doc:"Of reminder and deadline: how long before"`
+}
+
+const (
+	// reminderAhead leaves the gateway a quarter of an hour for a hundred thousand of them.
+	reminderAhead = 15
+	// deadlineAhead is as long as a shopper needs to pay.
+	deadlineAhead = 5
+)
+
+func defaultRules() Rules {
+	r := Rules{Language: "auto", BudgetPer: "month", QuietFrom: "22:00", QuietUntil: "08:00"}
+	for _, k := range Kinds {
+		rule := Rule{Kind: k, On: true, Channels: slices.Clone(ChannelNames)}
+		switch k {
+		case Reminder:
+			rule.AheadMinutes = reminderAhead
+		case Deadline:
+			rule.AheadMinutes = deadlineAhead
+		default:
+		}
+		r.Kinds = append(r.Kinds, rule)
+	}
+	return r
+}
+
+// of is the rule of a kind: off, if there is none.
+func (r *Rules) of(k Kind) Rule {
+	for _, rule := range r.Kinds {
+		if rule.Kind == k {
+			return rule
+		}
+	}
+	return Rule{Kind: k}
+}
+
+func (r Rule) ahead() time.Duration { return time.Duration(r.AheadMinutes) * time.Minute }
+
+// check refuses what the schema lets pass.
+func (r *Rules) check() error {
+	var flaws fault.Flaws
+	seen := map[Kind]bool{}
+	for i, rule := range r.Kinds {
+		at := fmt.Sprintf("body.kinds[%d]", i)
+		flaws.Add(!seen[rule.Kind], at+".kind", rule.Kind, fault.T("Each kind is listed once.", "每种消息只能列出一次。"))
+		seen[rule.Kind] = true
+		flaws.Add(!rule.On || len(rule.Channels) > 0, at+".channels", nil, fault.T("A kind that is on needs a channel.", "开启的消息至少需要一个渠道。"))
+		distinct := slices.Compact(slices.Sorted(slices.Values(rule.Channels)))
+		flaws.Add(len(distinct) == len(rule.Channels), at+".channels", strings.Join(rule.Channels, ", "), fault.T("Each channel is listed once.", "每个渠道只能列出一次。"))
+		flaws.Add(!rule.On || rule.Kind != Reminder || rule.AheadMinutes >= 5, at+".ahead_minutes", rule.AheadMinutes,
+			fault.T("Reminders begin at least 5 minutes before the opening: the last minute is the crowd's.", "开抢提醒至少提前 5 分钟，开抢前最后一分钟不再发送。"))
+		flaws.Add(!rule.On || rule.Kind != Deadline || rule.AheadMinutes >= 1, at+".ahead_minutes", rule.AheadMinutes,
+			fault.T("The warning comes at least a minute before the deadline.", "付款提醒至少提前 1 分钟。"))
+	}
+	for _, k := range Kinds {
+		flaws.Add(seen[k], "body.kinds", nil, fault.T("{kind} is missing.", "缺少 {kind}。", "kind", k))
+	}
+	return flaws.Err()
+}
+
+// rulesFor is how long rules are remembered: how late a change takes effect.
+const rulesFor = 2 * time.Second
+
+// rules are the current ones; version is 0 until the shop has set some.
+func (s *Service) rules(ctx context.Context) (Rules, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.readAt.IsZero() && time.Since(s.readAt) < rulesFor {
+		return s.read, nil
+	}
+	r, _, err := s.readRules(ctx)
+	if err == nil {
+		s.read, s.readAt = r, time.Now()
+	}
+	return r, err
+}
+
+func (s *Service) readRules(ctx context.Context) (r Rules, version int32, err error) {
+	row, err := messagedb.New(s.deps.DB).Rules(ctx)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return defaultRules(), 0, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(row.Rules, &r)
+	}
+	if err != nil {
+		return r, 0, fmt.Errorf("message: read the shop's rules: %w", err)
+	}
+	return r, row.Version, nil
+}
+
+// quiet returns the quiet hours that a moment lies in.
+func (r *Rules) quiet(at time.Time) (from, until time.Time, is bool) {
+	if r.QuietFrom == r.QuietUntil {
+		return from, until, false
+	}
+	clock := func(day int, hhmm string) time.Time {
+		t, _ := time.Parse("15:04", hhmm) // the schema has checked it
+		return time.Date(at.Year(), at.Month(), at.Day()+day, t.Hour(), t.Minute(), 0, 0, at.Location())
+	}
+	for day := -1; day <= 0; day++ {
+		from, until = clock(day, r.QuietFrom), clock(day, r.QuietUntil)
+		if !until.After(from) {
+			until = clock(day+1, r.QuietUntil)
+		}
+		if !at.Before(from) && at.Before(until) {
+			return from, until, true
+		}
+	}
+	return time.Time{}, time.Time{}, false
+}
+
+// budgetFrom is the first day of the period.
+func (r *Rules) budgetFrom(now time.Time) time.Time {
+	day := 1
+	if r.BudgetPer == "day" {
+		day = now.Day()
+	}
+	return time.Date(now.Year(), now.Month(), day, 0, 0, 0, 0, time.UTC)
+}
+
+// languageOf is the language of a reader: what they chose, the shop's, or that of the phone's country.
+func (r *Rules) languageOf(chosen, address string) httpx.Language {
+	switch {
+	case chosen == "en", chosen == "" && r.Language == "en":
+		return httpx.English
+	case chosen == "zh", r.Language == "zh", strings.HasPrefix(address, china), !strings.HasPrefix(address, "+"):
+		return httpx.Chinese
+	}
+	return httpx.English
+}
+
+// china is where phones are whose carriers count as China's do.
+const china = "+86"

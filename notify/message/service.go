@@ -1,0 +1,157 @@
+package message
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/time/rate"
+
+	"stampede/notify/message/internal/messagedb"
+	"stampede/order/orderevent"
+	"stampede/platform/base/app"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/pulse"
+	"stampede/platform/watch/alarm"
+	"stampede/seckill/seckillevent"
+)
+
+// Settings are what depends on the shop's contract with its gateway.
+type Settings struct {
+	Rate int `name:"messages-per-second" default:"200" env:"STAMPEDE_MESSAGES_PER_SECOND" help:"Messages to shoppers that all instances together send in a second, at most: what the SMS gateway allows. A hundred thousand reminders take nine minutes at 200."`
+}
+
+// Check refuses a rate that sends nothing, or that no gateway takes.
+func (s Settings) Check() error {
+	if s.Rate < 1 || s.Rate > 10_000 {
+		return fmt.Errorf("--messages-per-second must be 1 to 10000, not %d", s.Rate)
+	}
+	return nil
+}
+
+// Orders are what is asked about orders.
+type Orders interface {
+	// Unpaid returns up to most unpaid orders whose deadline is after a place, and at most until, in the order of the deadlines.
+	Unpaid(ctx context.Context, after time.Time, afterNo ids.ID, until time.Time, most int) ([]orderevent.Order, error)
+	// Parcel returns how an order was sent; at is zero if it was not.
+	Parcel(ctx context.Context, no ids.ID) (carrier, tracking string, at time.Time, err error)
+}
+
+// Sale is what is asked about what is on sale.
+type Sale interface {
+	// Openings returns the items with reservations that open after a moment, and at most until.
+	Openings(after, until time.Time) []seckillevent.Opening
+	// Opening returns an item that is on sale, or will be; false for any other.
+	Opening(id int64) (seckillevent.Opening, bool)
+}
+
+// Reservations are who reserved what.
+type Reservations interface {
+	// ReservedBy returns up to limit users above after who reserved an item, in order.
+	ReservedBy(ctx context.Context, item, after int64, limit int32) ([]int64, error)
+}
+
+// Deps are the module's dependencies.
+type Deps struct {
+	DB       *pgxpool.Pool
+	Pulse    *pulse.Pulse // nil: the sender looks by itself
+	Channels map[string]Channel
+	Orders   Orders
+	Sale     Sale
+	Reserved Reservations
+	// SigningKeys sign the links that unsubscribe, the current one first.
+	SigningKeys [][]byte
+	Signature   string // what an SMS begins with: the shop's name as the carriers know it
+	BaseURL     string // of the shop, without a slash at the end
+	Zone        *time.Location
+	Keep        time.Duration // how long messages that have ended are listed
+	Log         *slog.Logger
+	Metrics     prometheus.Registerer
+}
+
+// Service tells shoppers what happens to them. Safe for concurrent use.
+type Service struct {
+	deps    Deps
+	keys    auth.Ring
+	holder  string
+	limit   *rate.Limiter
+	done    *prometheus.CounterVec
+	waiting prometheus.Gauge
+
+	// Tests replace these.
+	now     func() time.Time
+	backoff []time.Duration
+	idle    time.Duration
+	page    int32
+
+	mu     sync.Mutex
+	read   Rules
+	readAt time.Time
+}
+
+// New returns a Service; it starts nothing.
+func New(cfg Settings, deps Deps) *Service {
+	auto := promauto.With(deps.Metrics)
+	return &Service{
+		deps: deps, keys: auth.Keys("unsubscribe", deps.SigningKeys...), holder: ids.New().String(),
+		limit: rate.NewLimiter(rate.Limit(cfg.Rate), max(1, cfg.Rate/10)),
+		done: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_messages_total", Help: "Attempts to send messages to shoppers, by kind, channel and result: sent, failed, dead or dropped.",
+		}, []string{"kind", "channel", "result"}),
+		waiting: auto.NewGauge(prometheus.GaugeOpts{Name: "stampede_messages_waiting", Help: "Messages to shoppers that are to be sent, as the sending instance counts them."}),
+		now:     time.Now, backoff: backoff, idle: idleEvery, page: walkPage,
+	}
+}
+
+// Workers make and send messages on one instance at a time.
+func (s *Service) Workers() []app.Worker {
+	return []app.Worker{{Name: "messages", Run: s.work}}
+}
+
+var (
+	alarmDead = alarm.Define("messages-dead", alarm.Warning,
+		"Messages to shoppers could not be sent until they were worth nothing, or every channel refused them.",
+		fault.T("Read the reasons under Messages in the back office, repair the gateway or the text, and send them again there.",
+			"在后台“消息”中查看原因，修复短信网关或文案后重新发送。"))
+	alarmBudget = alarm.Define("messages-budget", alarm.Warning,
+		"The budget of messages is used up: reminders and news of returned units are not sent until the next period. Messages about orders still are.",
+		fault.T("Raise the budget under Messages in the back office, or wait for the next period.",
+			"在后台“消息”中提高预算，或等待下一周期。"))
+)
+
+// Probes find messages that died lately.
+func (s *Service) Probes() []alarm.Probe {
+	const lately = time.Hour
+	return []alarm.Probe{{Alarm: alarmDead, Every: time.Minute, Shared: true, Look: func(ctx context.Context) (found []alarm.Finding, err error) {
+		rows, err := messagedb.New(s.deps.DB).Dead(ctx, placeOf(s.now().Add(-lately)))
+		for _, r := range rows {
+			found = append(found, alarm.Finding{Subject: "messages " + r.Kind, Detail: fmt.Sprintf("%d of the last hour; one of the reasons: %s", r.Messages, r.Reason)})
+		}
+		return found, err
+	}}}
+}
+
+// placeOf is the lowest id of messages that were made from a moment on.
+func placeOf(at time.Time) (id ids.ID) {
+	ms := uint64(at.UnixMilli()) //nolint:gosec // after 1970
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	return id
+}
+
+// Forget erases what is known about a user, in the transaction that erases the account.
+func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
+	if err := messagedb.New(tx).Forget(ctx, user); err != nil {
+		return fmt.Errorf("message: forget user %d: %w", user, err)
+	}
+	return nil
+}
