@@ -89,7 +89,7 @@ type settings struct {
 	Messages message.Settings   `embed:"" group:"SMS:"`
 	Postgres pg.Settings        `embed:"" group:"Postgres connections:"`
 	Records  outbox.Settings    `embed:"" group:"Disk and records:"`
-	Alarms   alarm.Webhook      `embed:"" group:"Alarms:"`
+	Alarms   alarm.Settings     `embed:"" group:"Alarms:"`
 	Mail     mail.Settings      `embed:"" group:"E-mail:"`
 	Identity identity.Settings  `embed:""`
 	Door     door.Settings      `embed:""`
@@ -455,8 +455,19 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 // watchOver starts the server's self-monitoring and its alarms; probes are the stack's.
 func (s *server) watchOver(probes []alarm.Probe) error {
 	samples := slices.Concat(s.inventory.Samples(), plan.Samples(s.Pools["seckill"], s.inventory))
+	var post mail.Sender
+	if s.set.Mail.Sends() {
+		post = s.mail
+	}
+	alarms, err := alarm.NewNotifier(s.Pools["platform"], s.set.Alarms, alarm.Deps{
+		Mail: post, SMS: s.identity.AlarmSMS(), Zone: s.set.Sale.Zone(), BaseURL: s.set.Addresses.BaseURL(),
+		Shop: cmp.Or(s.set.Identity.SMS.SMSSignature, s.set.Shop.ShopName), Log: s.log, Metrics: s.registry,
+	})
+	if err != nil {
+		return err
+	}
 	workers, err := s.watch.Open(watch.Config{
-		Webhook: s.set.Alarms, Listen: s.set.Addresses.Listen,
+		Alarms: alarms, Listen: s.set.Addresses.Listen,
 		StreamBytes: (s.set.Queue.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
 		Probes: slices.Concat(
 			probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), s.desk.Probes(), s.webhooks.Probes(),

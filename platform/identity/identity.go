@@ -50,6 +50,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pulse"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/alarm/channel"
 	"stampede/platform/watch/audit"
 )
 
@@ -211,6 +212,20 @@ func (e *Service) openSMS(set sms.Settings, deps Deps) sms.Sender {
 	sender := sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
 	e.hangUp = append(e.hangUp, sender.CloseIdleConnections)
 	return sender
+}
+
+// AlarmSMS returns what sends an alarm to a phone, nil where nothing takes SMS.
+func (e *Service) AlarmSMS() func(ctx context.Context, m channel.SMS) error {
+	if e.SMS == nil {
+		return nil
+	}
+	return func(ctx context.Context, m channel.SMS) error {
+		params := make([]sms.Param, len(m.Params))
+		for i, p := range m.Params {
+			params[i] = sms.Param(p)
+		}
+		return e.SMS.Send(ctx, sms.Message{ID: m.ID, Phone: m.Phone, Text: m.Text, Template: "alarm", Params: params})
+	}
 }
 
 // Load reads the revocations, the blacklist and the API keys.

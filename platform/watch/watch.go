@@ -46,7 +46,7 @@ func (w *Watch) Preflight(connections int) []preflight.Check {
 
 // Config is what there is to watch besides the stores.
 type Config struct {
-	Webhook     alarm.Webhook
+	Alarms      *alarm.Notifier
 	Listen      string // the public address
 	StreamBytes int64  // what the embedded NATS may keep
 	Probes      []alarm.Probe
@@ -64,12 +64,12 @@ func (w *Watch) Open(cfg Config, rt *httpx.Router) ([]app.Worker, error) {
 	if w.stores.SingleInstance() {
 		parts.StreamDir, parts.StreamBytes = w.stores.StreamDir, cfg.StreamBytes
 	}
-	workers, err := alarm.Workers(pool, w.stores.Pulse, cfg.Webhook, parts, w.log, w.metrics, cfg.Probes...)
+	workers, err := alarm.Workers(pool, w.stores.Pulse, cfg.Alarms, parts, w.log, w.metrics, cfg.Probes...)
 	if err != nil {
 		return nil, err
 	}
 	proofs := runs.New(pool, cfg.Checks, w.log)
-	alarm.Routes(rt, pool)
+	alarm.Routes(rt, pool, cfg.Alarms)
 	audit.Routes(rt, pool, w.stores.Standby)
 	deadletters.Routes(rt, pool, w.stores.Bus)
 	messages.Routes(rt, pool, w.stores.Relay)

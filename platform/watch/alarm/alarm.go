@@ -1,5 +1,6 @@
 // Package alarm records problems that need an operator's attention, lists them for
-// operators, exports them to Prometheus and posts them to a webhook.
+// operators, exports them to Prometheus, and sends them to the people on call and to a
+// webhook.
 //
 // # One row per code and subject
 //
@@ -19,9 +20,25 @@
 // Postgres itself is down, is kept in memory, once per code and subject, and
 // recorded when Postgres is back.
 //
+// # Who is told
+//
+// A Notifier tells each address of the settings about each incident; package channel
+// describes the addresses. A row for each incident and address has what it was told last:
+// nothing, that there is a problem, or that it is over, which only a Watch knows. An
+// address is due whenever that differs from the alarm. To people, all that is due at the
+// same time is one message, and there is a pause between two, so that a storm of alarms
+// is a few messages. Warnings wait for the on-call hours; the addresses of --alarm-then
+// wait until a critical incident has been told elsewhere for a while and nobody has
+// acknowledged it.
+//
+// What is not accepted is retried, after 5 s and then twice as long each time up to
+// 15 min, until the incident is a day old; from the fifth failure on the alarm
+// alarm-webhook-failing is raised, and goes out by the other addresses. An alarm that was
+// acknowledged before it was told is not told.
+//
 // # The webhook
 //
-// A Notifier posts each incident once to --alarm-webhook-url, as JSON:
+// The webhook is an address for programs: it gets each incident once and by itself, as JSON:
 //
 //	{"id": "17-1", "alarm": {"id": "17", "code": "dead-letter", "severity": "critical", …}}
 //
@@ -38,10 +55,7 @@
 //
 //	printf '%s\n%s' "$timestamp" "$body" | openssl dgst -sha256 -hmac "$secret"
 //
-// Any 2xx means accepted. Any other answer is retried, after 5 s and then twice as
-// long each time up to 15 min, until the incident is a day old; from the fifth
-// failure on the alarm alarm-webhook-failing is raised. Redirects are not followed.
-// An alarm that was acknowledged before it was posted is not posted.
+// Any 2xx means accepted. Redirects are not followed.
 //
 // # The event
 //
@@ -50,9 +64,10 @@
 //
 // # Concurrency
 //
-// All state is in Postgres. Each instance runs a Notifier; a claim with SKIP LOCKED
-// assigns an incident to one of them for as long as one attempt may take, and a
-// process that dies leaves it to the others. Probes whose subject is the same for
+// All state is in Postgres. Each instance runs a Notifier with a loop for each address, so
+// that one that hangs delays no other; a claim with SKIP LOCKED assigns what is due to one
+// instance for as long as one attempt may take, and a process that dies leaves it to the
+// others. Probes whose subject is the same for
 // all instances run under a lease.
 //
 // # Retention
@@ -80,6 +95,7 @@ type occurrence struct {
 	subject, detail string
 	first, last     time.Time // by this process's clock; Postgres gets how long ago that was
 	count           int64     // 0 updates only the duration
+	over            bool      // the problem is over
 }
 
 func newOccurrence(d *Definition, subject, detail string) occurrence {
@@ -91,7 +107,7 @@ func newOccurrence(d *Definition, subject, detail string) occurrence {
 func record(ctx context.Context, db pg.DB, o occurrence) error {
 	err := alarmdb.New(db).RecordAlarm(ctx, alarmdb.RecordAlarmParams{
 		Code: string(o.alarm.Code), Subject: o.subject, Severity: string(o.alarm.Severity), NextAction: o.alarm.Action[httpx.English],
-		Detail: storable(o.detail), Count: o.count, Began: time.Since(o.first), Ended: time.Since(o.last),
+		Detail: storable(o.detail), Count: o.count, Over: o.over, Began: time.Since(o.first), Ended: time.Since(o.last),
 	})
 	if err != nil {
 		return fmt.Errorf("alarm: raise %s: %w", o.alarm.Code, err)

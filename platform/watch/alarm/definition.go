@@ -120,7 +120,7 @@ var (
 		fault.T("Free space or lower the settings that end in -max-mib; on a full disk rushes are refused until there is space again.",
 			"清理磁盘空间，或调低以 -max-mib 结尾的设置；磁盘写满后会停止接受抢购，直到有空间为止。"))
 	WebhookFailing = Define("alarm-webhook-failing", Warning,
-		"The receiver of the alarm webhook has not accepted a message in several attempts. Retries continue for a day.",
-		fault.T("Compare --alarm-webhook-url and its secret with the receiver's, and read the detail. Until then check the list of alarms or the metric.",
-			"核对 --alarm-webhook-url 及其密钥与接收方是否一致，并查看详情。在此期间请关注告警列表或监控指标。"))
+		"An address of --alarm-to or --alarm-then, or the receiver of the alarm webhook, has not accepted a message in several attempts. Retries continue for a day.",
+		fault.T("Read the detail, compare the address in the settings with the provider's or the receiver's, and try it: `stampede alarm test`. Until then check the list of alarms or the metric.",
+			"查看详情，核对设置中的地址与服务商或接收方是否一致，并运行 `stampede alarm test` 验证。在此期间请关注告警列表或监控指标。"))
 )

@@ -41,7 +41,7 @@ func TestEachIncidentIsPublishedOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	instance := func() (stop func()) {
-		workers, err := alarm.Workers(pool, nil, alarm.Webhook{}, alarm.Parts{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		workers, err := alarm.Workers(pool, nil, notifier(t, pool, nil), alarm.Parts{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		require.NoError(t, err)
 		return pgtest.Work(t, workers[slices.IndexFunc(workers, func(w app.Worker) bool { return w.Name == "alarm-events" })].Run)
 	}

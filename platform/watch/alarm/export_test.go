@@ -1,11 +1,38 @@
 package alarm
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
-// Hurry makes a notifier retry after first, and poll at the interval every.
-func Hurry(n *Notifier, first, every time.Duration) {
-	n.first, n.every, n.client = first, every, newClient(attemptTimeout, first, nil)
+// Hurry makes a notifier retry after first, and poll at the interval every; it waits
+// neither between two messages nor for a problem to stay over.
+func Hurry(n *Notifier, first, every time.Duration) { n.pace = pace{first: first, every: every} }
+
+// Unhurried makes a notifier wait between two messages, and for a problem to stay over.
+func Unhurried(n *Notifier, gap, settled time.Duration) { n.pace.gap, n.pace.settled = gap, settled }
+
+// Impatient makes a notifier of a webhook alone time out after timeout.
+func Impatient(n *Notifier, hook Webhook, timeout time.Duration) {
+	n.tellers = []*teller{newWebhookTeller(hook, timeout, nil)}
 }
 
-// Impatient makes a notifier, whose pauses are n.first, time out after timeout.
-func Impatient(n *Notifier, timeout time.Duration) { n.client = newClient(timeout, n.first, nil) }
+// Round makes one attempt for each address, and reports to how many there was something to tell.
+func Round(ctx context.Context, n *Notifier) (told int, err error) {
+	for _, t := range n.tellers {
+		any, err := n.tell(ctx, t)
+		if err != nil {
+			return told, err
+		}
+		if any {
+			told++
+		}
+	}
+	return told, nil
+}
+
+// Contain reports whether on-call hours have a minute of the day.
+func Contain(hours string, t time.Time) (bool, error) {
+	h, err := parseHours(hours)
+	return h.contain(t), err
+}

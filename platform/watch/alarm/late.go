@@ -94,7 +94,7 @@ func (o occurrence) with(later occurrence) occurrence {
 		o.first = later.first
 	}
 	if !later.last.Before(o.last) {
-		o.last, o.detail = later.last, later.detail
+		o.last, o.detail, o.over = later.last, later.detail, later.over
 	}
 	o.count += later.count
 	return o

@@ -1,6 +1,7 @@
 package alarm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,37 +9,40 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/mail"
 	"stampede/platform/edge/outbound"
-	"stampede/platform/store/pg"
+	"stampede/platform/watch/alarm/channel"
 	"stampede/platform/watch/alarm/internal/alarmdb"
 )
 
 const (
-	// tellEvery is how late an alarm may be posted in normal operation. Each poll is
-	// one indexed query.
+	// tellEvery is how late an alarm may be told in normal operation. Each poll is one
+	// indexed query for each address.
 	tellEvery = 2 * time.Second
-	// attemptTimeout bounds one post, including the receiver's answer.
-	attemptTimeout = 10 * time.Second
 	// noteTimeout bounds storing an attempt's outcome.
 	noteTimeout = 5 * time.Second
 	// claimLife is how long a claim lasts: one attempt, and storing its outcome.
-	claimLife = attemptTimeout + noteTimeout
+	claimLife = channel.Timeout + noteTimeout
 	// firstPause and mostPause are the wait after the first failure and the longest
 	// one: a receiver that is being deployed is back in seconds, a broken one is
-	// repaired in hours.
-	firstPause = 5 * time.Second
-	mostPause  = 15 * time.Minute
+	// repaired in hours. throttledPause is the least after a robot got too many messages,
+	// which they count by the minute.
+	firstPause     = 5 * time.Second
+	mostPause      = 15 * time.Minute
+	throttledPause = time.Minute
 	// failingAfter is how many failed attempts raise an alarm: two and a half
 	// minutes of retries.
 	failingAfter = 5
-	// restAfter consecutive failures, of any incidents, pause all posts for
+	// restAfter consecutive failures, of any incidents, pause an address for
 	// restPauses × firstPause: half a minute. A hanging receiver then gets one post
 	// in that time and not one of each of hundreds of incidents in turn, which would
 	// delay urgent ones when it is back.
@@ -47,126 +51,216 @@ const (
 	// answerBytes is how much of a receiver's answer is read, for the detail of that
 	// alarm and to reuse the connection.
 	answerBytes = 512
+	// messageGap is the time between two messages to people, far above what the robots of
+	// WeCom and DingTalk take (20 a minute): a storm of alarms is a few messages.
+	messageGap = 30 * time.Second
+	// messageIncidents bounds what one message is about.
+	messageIncidents = 200
+	// settled is how long a problem must be over before that is told, so that one that
+	// comes and goes is not two messages each time.
+	settled = 2 * time.Minute
 )
 
-// Notifier posts each incident once to a webhook. Several may run, in one process or
+// What an address was told about an incident; "" is nothing yet.
+const (
+	saidOpen = "open"
+	saidOver = "over"
+)
+
+// Deps are what a Notifier works with. Nil senders cannot be named in the settings.
+type Deps struct {
+	Mail    mail.Sender
+	SMS     func(ctx context.Context, m channel.SMS) error
+	Zone    *time.Location // of the on-call hours
+	BaseURL string         // of the back office, for links
+	Shop    string         // what an SMS begins with
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // may be nil
+}
+
+// Notifier tells each incident once to each address. Several may run, in one process or
 // in many; see the package's description. Make it with NewNotifier.
 type Notifier struct {
-	pool   *pgxpool.Pool
-	hook   Webhook
-	client *outbound.Client
-	log    *slog.Logger
-
-	first time.Duration // firstPause, except in tests
-	every time.Duration // tellEvery, except in tests
+	pool    *pgxpool.Pool
+	log     *slog.Logger
+	tellers []*teller
+	pace    pace
 }
 
-// NewNotifier makes a notifier for hook, or returns what is wrong with hook. Without
-// a URL its Run does nothing. metrics may be nil.
-func NewNotifier(pool *pgxpool.Pool, hook Webhook, log *slog.Logger, metrics prometheus.Registerer) (*Notifier, error) {
-	if err := hook.Check(); err != nil {
+// pace are the times that tests shorten.
+type pace struct{ first, every, gap, settled time.Duration }
+
+// teller tells one address.
+type teller struct {
+	name     string
+	people   bool          // messages are grouped, and say when a problem is over
+	after    time.Duration // an incident's time without an acknowledgement; 0 is none
+	warnings func() bool   // whether it gets warnings now
+	send     func(ctx context.Context, list []claimed) (answer string, err error)
+	close    func()
+
+	// Only its loop uses these.
+	failures int // consecutive
+	rests    time.Time
+}
+
+// NewNotifier makes a notifier, or returns what is wrong with the settings. Without an
+// address its Run does nothing.
+func NewNotifier(pool *pgxpool.Pool, set Settings, deps Deps) (*Notifier, error) {
+	if err := errors.Join(set.Webhook.Check(), set.Check()); err != nil {
 		return nil, err
 	}
-	return &Notifier{
-		pool: pool, hook: hook, log: log, first: firstPause, every: tellEvery,
-		client: newClient(attemptTimeout, firstPause, metrics),
-	}, nil
-}
-
-// newClient pauses calls for restPauses × pause after restAfter failures. Only Run
-// uses it, one call at a time.
-func newClient(timeout, pause time.Duration, metrics prometheus.Registerer) *outbound.Client {
-	return outbound.New(outbound.Config{
-		Peer: "alarm-webhook", Timeout: timeout, Attempts: 1, BreakerFailures: restAfter, BreakerDelay: restPauses * pause,
-		Conns: 1, MaxBytes: answerBytes, Metrics: metrics,
-	})
-}
-
-// Run posts incidents until ctx ends, and then returns nil. No error ends it.
-func (n *Notifier) Run(ctx context.Context) error {
-	if n.hook.URL == "" {
-		<-ctx.Done()
-		return nil
+	n := &Notifier{pool: pool, log: deps.Log, pace: pace{firstPause, tellEvery, messageGap, settled}}
+	if set.URL != "" {
+		n.tellers = append(n.tellers, newWebhookTeller(set.Webhook, channel.Timeout, deps.Metrics))
 	}
-	defer n.client.CloseIdleConnections()
-	return app.Loop{Every: n.every, Log: n.log, Failed: "posting alarms failed", Do: func(ctx context.Context) error {
-		for {
-			if told, err := n.tellOne(ctx); err != nil || !told {
-				return err
-			}
+	say := speaker{lang: httpx.LanguageOf(set.InLanguage), base: deps.BaseURL, shop: deps.Shop}
+	onCall, err := parseHours(set.Hours)
+	first, then, failed := set.addresses()
+	err = errors.Join(err, failed)
+	for i, a := range append(first, then...) {
+		c, failed := channel.Open(a, channel.Deps{Mail: deps.Mail, SMS: deps.SMS, Metrics: deps.Metrics})
+		if failed != nil {
+			flag := map[bool]string{true: "--alarm-to", false: "--alarm-then"}[i < len(first)]
+			err = errors.Join(err, fmt.Errorf("%s: %w", flag, failed))
+			continue
 		}
-	}}.Run(ctx)
+		t := &teller{name: a.Name, people: true, close: c.Close, send: func(ctx context.Context, list []claimed) (string, error) {
+			return c.Send(ctx, say.message(list))
+		}}
+		t.warnings = func() bool { return !a.CriticalOnly && onCall.contain(time.Now().In(cmp.Or(deps.Zone, time.UTC))) }
+		if i >= len(first) {
+			t.after, t.warnings = set.ThenAfter, func() bool { return false }
+		}
+		n.tellers = append(n.tellers, t)
+	}
+	return n, err
 }
 
-// tellOne claims one incident, if any is due, and makes one attempt. It reports
-// whether there was one.
-func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
-	if !n.client.Available() {
+// newWebhookTeller posts each incident by itself, as the package's description says.
+func newWebhookTeller(hook Webhook, timeout time.Duration, metrics prometheus.Registerer) *teller {
+	client := outbound.New(outbound.Config{Peer: webhookName, Timeout: timeout, Attempts: 1, Conns: 1, MaxBytes: answerBytes, Metrics: metrics})
+	return &teller{name: "webhook", close: client.CloseIdleConnections, warnings: func() bool { return true },
+		send: func(ctx context.Context, list []claimed) (answer string, err error) {
+			c := list[0]
+			body, err := json.Marshal(map[string]any{"id": strconv.FormatInt(c.ID, 10) + "-" + strconv.Itoa(c.Incident), "alarm": c.Alarm})
+			if err != nil {
+				return "", fmt.Errorf("alarm: encode: %w", err)
+			}
+			err = client.Do(ctx, outbound.Request{ // signed now, so that a retry has a fresh timestamp
+				URL: hook.URL, Body: body, Type: "application/json",
+				Head: func(h http.Header) { scheme.Sign(h, []byte(hook.Secret), time.Now(), body) },
+			}, func(r outbound.Reply) error {
+				if answer = strconv.Itoa(r.Status); r.Status/100 != 2 {
+					return fmt.Errorf("alarm: the receiver answered %d: %q", r.Status, r.Body)
+				}
+				return nil
+			})
+			return answer, err
+		}}
+}
+
+// webhookName is the webhook's in metrics.
+const webhookName = "alarm-webhook"
+
+// Run tells incidents until ctx ends, and then returns nil. No error ends it. Each
+// address has a loop, so that one that hangs delays no other.
+func (n *Notifier) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, t := range n.tellers {
+		all.Go(func() {
+			defer t.close()
+			_ = app.Loop{Every: n.pace.every, Log: n.log.With("address", t.name), Failed: "telling alarms failed", Do: func(ctx context.Context) error {
+				for {
+					if told, err := n.tell(ctx, t); err != nil || !told {
+						return err
+					}
+				}
+			}}.Run(ctx) // ends only with ctx
+		})
+	}
+	<-ctx.Done()
+	all.Wait()
+	return nil
+}
+
+// tell claims what is due for an address, if anything is, and makes one attempt. It
+// reports whether there was something.
+func (n *Notifier) tell(ctx context.Context, t *teller) (bool, error) {
+	if time.Now().Before(t.rests) {
 		return false, nil
 	}
-	c, ok, err := claim(ctx, n.pool)
-	if err != nil || !ok {
+	claim := ids.New()
+	list, err := n.claim(ctx, t, claim)
+	if err != nil || len(list) == 0 {
 		return false, err
 	}
-	failure := n.post(ctx, c)
-	q, incident := alarmdb.New(n.pool), int32(c.Incident) // which was read from such a column
+	answer, failure := t.send(ctx, list)
+	q := alarmdb.New(n.pool)
 	if ctx.Err() != nil && failure != nil {
 		return false, failure // the process stops; the claim expires and another attempt follows
 	}
 	if failure == nil {
-		// Stored even if the process stops now; otherwise the incident would be
-		// posted twice. A newer one that began meanwhile is posted as well.
+		t.failures = 0
+		// Stored even if the process stops now; otherwise the incidents would be
+		// told twice. A newer one that began meanwhile is told as well.
 		note, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 		defer cancel()
-		if err := q.IncidentAccepted(note, alarmdb.IncidentAcceptedParams{ID: c.ID, Incident: incident}); err != nil {
-			return true, fmt.Errorf("alarm: mark alarm %d as posted: %w", c.ID, err)
+		if err := q.ClaimTold(note, alarmdb.ClaimToldParams{Address: t.name, Claim: claim}); err != nil {
+			return true, fmt.Errorf("alarm: mark %d alarms as told (%s): %w", len(list), answer, err)
 		}
 		return true, nil
 	}
-	pause := min(n.first<<min(c.attempts-1, 20), mostPause)
-	n.log.WarnContext(ctx, "alarm webhook did not accept a message", "code", string(c.Code), "subject", c.Subject, "attempts", c.attempts,
-		"again_in", pause.String(), "error", failure)
-	if err := q.IncidentRefused(ctx, alarmdb.IncidentRefusedParams{ID: c.ID, Incident: incident, Pause: pause}); err != nil {
-		return true, fmt.Errorf("alarm: schedule a retry for alarm %d: %w", c.ID, err)
+	if t.failures++; t.failures >= restAfter {
+		t.rests = time.Now().Add(restPauses * n.pace.first)
 	}
-	if c.attempts >= failingAfter && c.Code != WebhookFailing.Code {
-		return true, WebhookFailing.Raise(ctx, n.pool, "webhook", failure.Error())
+	attempts, worth := 0, false
+	for _, c := range list {
+		attempts = max(attempts, c.attempts)
+		worth = worth || c.Code != WebhookFailing.Code
+	}
+	pause := min(n.pace.first<<min(attempts-1, 20), mostPause)
+	if channel.Throttled(failure) {
+		pause = max(pause, throttledPause)
+	}
+	n.log.WarnContext(ctx, "alarms were not accepted", "address", t.name, "alarms", len(list), "code", string(list[0].Code), "subject", list[0].Subject,
+		"attempts", attempts, "again_in", pause.String(), "error", failure)
+	if err := q.ClaimFailed(ctx, alarmdb.ClaimFailedParams{Address: t.name, Claim: claim, Pause: pause}); err != nil {
+		return true, fmt.Errorf("alarm: schedule a retry of %d alarms: %w", len(list), err)
+	}
+	if attempts >= failingAfter && worth {
+		return true, WebhookFailing.Raise(ctx, n.pool, t.name, failure.Error())
 	}
 	return true, nil
 }
 
-// post sends one incident, signed now, so that a retry has a fresh timestamp.
-func (n *Notifier) post(ctx context.Context, c claimed) error {
-	body, err := json.Marshal(map[string]any{"id": strconv.FormatInt(c.ID, 10) + "-" + strconv.Itoa(c.Incident), "alarm": c.Alarm})
-	if err != nil {
-		return fmt.Errorf("alarm: encode: %w", err)
-	}
-	return n.client.Do(ctx, outbound.Request{
-		URL: n.hook.URL, Body: body, Type: "application/json",
-		Head: func(h http.Header) { scheme.Sign(h, []byte(n.hook.Secret), time.Now(), body) },
-	}, func(r outbound.Reply) error {
-		if r.Status/100 != 2 {
-			return fmt.Errorf("alarm: the receiver answered %d: %q", r.Status, r.Body)
-		}
-		return nil
-	})
-}
-
-// claimed is an incident that this process is about to post.
+// claimed is an incident that this process is about to tell.
 type claimed struct {
 	Alarm
-	attempts int // including this one
+	said     string     // to this address before
+	over     *time.Time // when the problem was over
+	attempts int        // including this one
 }
 
-// claim takes the incident that has waited longest, until the claim expires: a
-// process that dies leaves it to the others.
-func claim(ctx context.Context, db pg.DB) (claimed, bool, error) {
-	row, err := alarmdb.New(db).ClaimIncident(ctx, claimLife)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return claimed{}, false, nil
+// claim takes what is due for an address, the most urgent first.
+func (n *Notifier) claim(ctx context.Context, t *teller, claim ids.ID) ([]claimed, error) {
+	p := alarmdb.ClaimIncidentsParams{
+		Address: t.name, Severities: []string{string(Critical)}, SaysOver: t.people, Settled: n.pace.settled, After: t.after,
+		AtMost: 1, Claim: claim, ClaimFor: claimLife,
 	}
+	if t.people {
+		p.AtMost, p.Gap = messageIncidents, n.pace.gap
+	}
+	if t.warnings() {
+		p.Severities = append(p.Severities, string(Warning))
+	}
+	rows, err := alarmdb.New(n.pool).ClaimIncidents(ctx, p)
 	if err != nil {
-		return claimed{}, false, fmt.Errorf("alarm: claim: %w", err)
+		return nil, fmt.Errorf("alarm: claim: %w", err)
 	}
-	return claimed{Alarm: alarmOf(row), attempts: int(row.TellAttempts)}, true, nil
+	list := make([]claimed, len(rows))
+	for i, row := range rows {
+		list[i] = claimed{alarmOf(row.PlatformAlarm), row.Said, row.PlatformAlarm.OverAt, int(row.Attempts)}
+	}
+	return list, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/platform/base/config"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -93,11 +94,23 @@ func (r *receiver) count() (refused, accepted int) {
 	return len(r.refused), len(r.accepted)
 }
 
+// notifier makes one with the defaults of the settings.
+func notifier(t testing.TB, pool *pgxpool.Pool, change func(*alarm.Settings, *alarm.Deps)) *alarm.Notifier {
+	t.Helper()
+	set, deps := config.Defaults[alarm.Settings](), alarm.Deps{Log: slog.New(slog.DiscardHandler), BaseURL: "https://sale.example.com", Shop: "Stampede"}
+	set.Hours = "00:00-24:00"
+	if change != nil {
+		change(&set, &deps)
+	}
+	n, err := alarm.NewNotifier(pool, set, deps)
+	require.NoError(t, err)
+	return n
+}
+
 // notify runs a notifier until stop or the end of the test.
 func (r *receiver) notify(pool *pgxpool.Pool, change ...func(*alarm.Notifier)) (stop func()) {
 	r.t.Helper()
-	n, err := alarm.NewNotifier(pool, alarm.Webhook{URL: r.URL, Secret: secret}, slog.New(slog.DiscardHandler), nil)
-	require.NoError(r.t, err)
+	n := notifier(r.t, pool, func(s *alarm.Settings, _ *alarm.Deps) { s.Webhook = alarm.Webhook{URL: r.URL, Secret: secret} })
 	alarm.Hurry(n, 20*time.Millisecond, 10*time.Millisecond)
 	for _, c := range change {
 		c(n)
@@ -175,7 +188,7 @@ func TestHangingReceiverPausesPosts(t *testing.T) {
 	began := time.Now()
 	r.notify(pool, func(n *alarm.Notifier) {
 		alarm.Hurry(n, pause, 5*time.Millisecond)
-		alarm.Impatient(n, timeout)
+		alarm.Impatient(n, alarm.Webhook{URL: r.URL, Secret: secret}, timeout)
 	})
 	pgtest.Eventually(t, 30*time.Second, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.asked >= 7 }, "two more posts after the first five")
 	// There is a pause between the fifth and the sixth post, and another one after that.
@@ -196,7 +209,8 @@ func TestClaimOfADeadProcessRunsOut(t *testing.T) {
 	raise(t, pool, tooFew, "item 2", "")
 	const claimed = 300 * time.Millisecond
 	began := time.Now()
-	pgtest.Exec(t, pool, `UPDATE platform.alarms SET tell_attempts = 1, tell_after = clock_timestamp() + $1`, claimed)
+	pgtest.Exec(t, pool, `INSERT INTO platform.alarm_messages (alarm_id, incident, address, saying, claim, due_at, tried_at)
+		SELECT id, incident, 'webhook', 'open', gen_random_uuid(), clock_timestamp() + $1, clock_timestamp() FROM platform.alarms`, claimed)
 	_, _, err := alarm.Acknowledge(t.Context(), pool, list(t, pool, alarm.Filter{})[0].ID, "Li")
 	require.NoError(t, err)
 	r.notify(pool)
@@ -213,7 +227,8 @@ func TestClaimOfADeadProcessRunsOut(t *testing.T) {
 // the receiver has accepted them.
 func untold(t testing.TB, pool *pgxpool.Pool) int {
 	t.Helper()
-	return pgtest.Read[int](t, pool, `SELECT count(*) FROM platform.alarms WHERE told_incident < incident`)
+	return pgtest.Read[int](t, pool, `SELECT count(*) FROM platform.alarms a WHERE NOT EXISTS (
+		SELECT FROM platform.alarm_messages m WHERE m.alarm_id = a.id AND m.incident = a.incident AND m.said <> '')`)
 }
 
 func TestWebhookSettings(t *testing.T) {

@@ -16,8 +16,9 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-// Routes registers the operators' list of alarms and its acknowledgement.
-func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
+// Routes registers the operators' list of alarms, its acknowledgement, and the test of
+// notifier's addresses.
+func Routes(rt *httpx.Router, pool *pgxpool.Pool, notifier *Notifier) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/alarms", ID: "list-alarms", Tag: "operator", Role: auth.Viewer,
 		Summary: "Alarms, the newest incident first",
@@ -32,6 +33,24 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
 	}, func(ctx context.Context, in *acknowledgeInput) (*httpx.Output[Alarm], error) {
 		return acknowledge(ctx, pool, in)
 	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/alarms/test", ID: "test-alarms", Tag: "operator", Role: auth.Operator,
+		Summary: "Send a test message to each address of --alarm-to and --alarm-then, and to the webhook", Audit: "alarm.test",
+		NoKey:       "each test is a message of its own",
+		Description: "Answers 200 also if an address did not accept it: each has its own result, in the order of the settings. The list is empty if the settings name no address.",
+	}, func(ctx context.Context, _ *struct{}) (*httpx.Output[testResults], error) {
+		found := testResults{notifier.Test(ctx, httpx.LanguageFrom(ctx))}
+		err := pg.InTx(ctx, pool, func(tx pgx.Tx) error { return audit.Note(ctx, tx, "alarm.test", "alarm addresses", found) })
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		return httpx.Answer(found), nil
+	})
+}
+
+// testResults are the results of a test.
+type testResults struct {
+	Data []Tested `json:"data" nullable:"false"`
 }
 
 type listInput struct {

@@ -25,7 +25,7 @@ func TestAlarmRoutes(t *testing.T) {
 	pool := pgtest.DB(t)
 	tokens := auth.NewTokens([]byte(strings.Repeat("k", 16)+strings.Repeat("y", 16)), time.Now)
 	rt := httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
-	alarm.Routes(rt, pool)
+	alarm.Routes(rt, pool, notifier(t, pool, nil))
 	raise(t, pool, slow, "refund 1", "timeout")
 	raise(t, pool, letter, "inventory-commit", "no memory")
 

@@ -143,7 +143,7 @@ func (w *Watch) look(ctx context.Context, p Probe, found map[string]*seen) {
 		}
 		s.raised = now
 		w.log.ErrorContext(ctx, "alarm raised", "code", string(p.Alarm.Code), "subject", f.Subject, "detail", f.Detail)
-		w.raise(ctx, occurrence{p.Alarm, f.Subject, f.Detail, s.since, now, 1})
+		w.raise(ctx, occurrence{p.Alarm, f.Subject, f.Detail, s.since, now, 1, false})
 	}
 	for subject, s := range found {
 		if !still[subject] {
@@ -161,7 +161,7 @@ func (w *Watch) over(ctx context.Context, d *Definition, subject string, s *seen
 	}
 	lasted := now.Sub(s.since).Round(100 * time.Millisecond).String()
 	w.log.InfoContext(ctx, "cause of an alarm is over", "code", string(d.Code), "subject", subject, "lasted", lasted)
-	w.raise(ctx, occurrence{d, subject, s.detail + " It lasted " + lasted + ".", s.since, now, 0})
+	w.raise(ctx, occurrence{d, subject, s.detail + " It lasted " + lasted + ".", s.since, now, 0, true})
 }
 
 func (w *Watch) raise(ctx context.Context, o occurrence) {

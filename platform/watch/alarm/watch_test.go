@@ -154,11 +154,10 @@ func TestBrokenBooksAreAnAlarm(t *testing.T) {
 	}
 }
 
-// A notifier without a webhook still stops.
-func TestNotifierWithoutWebhookWaitsForItsEnd(t *testing.T) {
+// A notifier without an address still stops.
+func TestNotifierWithoutAddressWaitsForItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, err := alarm.NewNotifier(nil, alarm.Webhook{}, slog.New(slog.DiscardHandler), nil)
-		require.NoError(t, err)
+		n := notifier(t, nil, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		require.NoError(t, n.Run(ctx))

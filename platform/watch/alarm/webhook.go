@@ -17,8 +17,8 @@ const MinSecretBytes = 32
 
 // Webhook is where alarms are posted; the zero value is no webhook.
 type Webhook struct {
-	URL    string `name:"alarm-webhook-url" default:"" env:"STAMPEDE_ALARM_WEBHOOK_URL" help:"URL that alarms are posted to with a signature, https:// (http:// on this machine only). Empty: no webhook." secret:""`
-	Secret string `name:"alarm-webhook-secret" default:"" env:"STAMPEDE_ALARM_WEBHOOK_SECRET" help:"Secret that signs these messages, at least 32 bytes; the receiver verifies them with it." secret:""`
+	URL    string `name:"alarm-webhook-url" default:"" env:"STAMPEDE_ALARM_WEBHOOK_URL" help:"URL that alarms are posted to with a signature, https:// (http:// on this machine only). Empty: no webhook." secret:"" rare:""`
+	Secret string `name:"alarm-webhook-secret" default:"" env:"STAMPEDE_ALARM_WEBHOOK_SECRET" help:"Secret that signs these messages, at least 32 bytes; the receiver verifies them with it." secret:"" rare:""`
 }
 
 // Check returns an error that names the wrong setting.

@@ -15,19 +15,15 @@ import (
 )
 
 // Workers are an instance's loops: one runs the probes of its parts and any further
-// ones, one posts to hook, one publishes incidents. Workers registers the collector of
-// open alarms and the notifier's metrics with metrics, and returns what is wrong with hook.
-func Workers(pool *pgxpool.Pool, p *pulse.Pulse, hook Webhook, parts Parts, log *slog.Logger, metrics prometheus.Registerer, more ...Probe) ([]app.Worker, error) {
-	notifier, err := NewNotifier(pool, hook, log, metrics)
-	if err != nil {
-		return nil, err
-	}
+// ones, one is the notifier's, one publishes incidents. Workers registers the collector of
+// open alarms with metrics.
+func Workers(pool *pgxpool.Pool, p *pulse.Pulse, notifier *Notifier, parts Parts, log *slog.Logger, metrics prometheus.Registerer, more ...Probe) ([]app.Worker, error) {
 	if err := metrics.Register(NewCollector(pool)); err != nil {
 		return nil, err
 	}
 	return []app.Worker{
 		{Name: "alarm-watch", Run: NewWatch(pool, log, append(Probes(pool, parts), more...)...).Run},
-		{Name: "alarm-webhook", Run: notifier.Run},
+		{Name: "alarm-notifier", Run: notifier.Run},
 		{Name: "alarm-events", Run: app.Loop{
 			Every: publishEvery, Due: p.Due("alarm-events", unpublished), Log: log, Failed: "publishing alarms failed, retrying",
 			Do: func(ctx context.Context) error { return publish(ctx, pool) },

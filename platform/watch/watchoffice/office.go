@@ -88,8 +88,12 @@ var again = kit.Text{"Retry", "重新投递"}
 var acts = []kit.Act{
 	{
 		Path: "/admin/alarms/{id}/acknowledge", API: "POST " + api + "/alarms/{id}/acknowledge", Role: auth.Operator,
-		Title: kit.Text{"Acknowledge", "认领处理"}, Done: kit.Text{"Acknowledged by you.", "已标记由您处理。"},
-		Fields: []kit.Field{{Name: "name", Label: kit.Text{"Your name (leave empty to use your user id)", "您的姓名；留空则用用户编号"}, Max: 64}},
+		Title: kit.Text{"Acknowledge", "认领处理"}, Done: kit.Text{"Acknowledged by you.", "已标记由您处理。"}, // one press, on a phone
+	},
+	{
+		Path: "/admin/alarms/test", API: "POST " + api + "/alarms/test", Role: auth.Operator, On: "/admin/alarms",
+		Title: kit.Text{"Send a test", "发送测试"},
+		Done:  kit.Text{"Each address was sent a test. The audit log has the answers, and what to do about an address that did not take it.", "已向每个告警地址发送测试；各地址的应答及处理方法见操作日志。"},
 	},
 	{
 		Path: "/admin/proofs/start", API: "POST " + api + "/proof", Role: auth.Operator, On: "/admin/proofs",

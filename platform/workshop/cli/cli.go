@@ -287,6 +287,7 @@ type Commands struct {
 	Rush      Rush         `cmd:"" help:"Play shoppers against a running server and report."`
 	Verify    Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not check."`
 	Reconcile ReconcileAll `cmd:"" help:"Compare Redis with the orders in Postgres, or the ledger with the payment providers' statements; exits 1 if differences remain."`
+	Alarm     Alarm        `cmd:"" help:"Test where alarms are sent."`
 	Preflight Preflight    `cmd:"" help:"Check whether an activity's plan and the servers are ready; exits 1 at a stop."`
 	Backup    Backup       `cmd:"" help:"Keep the database and the signing key of a running shop in one encrypted file."`
 	Restore   Restore      `cmd:"" help:"Put a backup back, into a new data folder or an empty database."`

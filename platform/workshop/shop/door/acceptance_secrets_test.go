@@ -63,6 +63,8 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 			p.words[len(p.words)-1] = strings.ReplaceAll(p.words[len(p.words)-1], "-", "_")
 		case flag == "stripe-secrets":
 			set(flag, "whsec_"+p.word(flag))
+		case flag == "alarm-to", flag == "alarm-then":
+			set(flag, "dingtalk://"+p.word(flag)+"?via=https://"+flag+".invalid&secret="+p.word(flag+"-secret"))
 		case strings.HasSuffix(flag, "-url"):
 			set(flag, "https://"+flag+".invalid/?key="+p.word(flag))
 		default:

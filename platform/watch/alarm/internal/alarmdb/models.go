@@ -26,4 +26,5 @@ type PlatformAlarm struct {
 	TellAttempts      int32
 	TellAfter         time.Time
 	PublishedIncident int32
+	OverAt            *time.Time
 }

@@ -8,11 +8,13 @@ package alarmdb
 import (
 	"context"
 	"time"
+
+	"stampede/platform/base/ids"
 )
 
 const acknowledgeAlarm = `-- name: AcknowledgeAlarm :one
 UPDATE platform.alarms SET acknowledged_by = $1::text, acknowledged_at = clock_timestamp()
-WHERE id = $2 AND acknowledged_at IS NULL RETURNING code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident
+WHERE id = $2 AND acknowledged_at IS NULL RETURNING code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident, over_at
 `
 
 type AcknowledgeAlarmParams struct {
@@ -42,12 +44,13 @@ func (q *Queries) AcknowledgeAlarm(ctx context.Context, arg AcknowledgeAlarmPara
 		&i.TellAttempts,
 		&i.TellAfter,
 		&i.PublishedIncident,
+		&i.OverAt,
 	)
 	return i, err
 }
 
 const alarm = `-- name: Alarm :one
-SELECT code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident FROM platform.alarms WHERE id = $1
+SELECT code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident, over_at FROM platform.alarms WHERE id = $1
 `
 
 func (q *Queries) Alarm(ctx context.Context, id int64) (PlatformAlarm, error) {
@@ -71,12 +74,13 @@ func (q *Queries) Alarm(ctx context.Context, id int64) (PlatformAlarm, error) {
 		&i.TellAttempts,
 		&i.TellAfter,
 		&i.PublishedIncident,
+		&i.OverAt,
 	)
 	return i, err
 }
 
 const alarms = `-- name: Alarms :many
-SELECT code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident FROM platform.alarms
+SELECT code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident, over_at FROM platform.alarms
 WHERE (NOT $1::boolean OR acknowledged_at IS NULL) AND ($2::text = '' OR severity = $2) AND ($3::text = '' OR code = $3)
   AND ($4::timestamptz IS NULL OR (opened_at, id) < ($4, $5::bigint))
 ORDER BY opened_at DESC, id DESC LIMIT NULLIF($6::int, 0)
@@ -126,6 +130,7 @@ func (q *Queries) Alarms(ctx context.Context, arg AlarmsParams) ([]PlatformAlarm
 			&i.TellAttempts,
 			&i.TellAfter,
 			&i.PublishedIncident,
+			&i.OverAt,
 		); err != nil {
 			return nil, err
 		}
@@ -137,41 +142,134 @@ func (q *Queries) Alarms(ctx context.Context, arg AlarmsParams) ([]PlatformAlarm
 	return items, nil
 }
 
-const claimIncident = `-- name: ClaimIncident :one
-UPDATE platform.alarms SET tell_attempts = tell_attempts + 1, tell_after = clock_timestamp() + $1::interval
-WHERE id = (
-    SELECT w.id FROM platform.alarms w
-    WHERE w.told_incident < w.incident AND w.acknowledged_at IS NULL AND w.tell_after <= clock_timestamp()
-      AND w.opened_at > clock_timestamp() - interval '24 hours'
-    ORDER BY w.tell_after, w.id LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident
+const claimFailed = `-- name: ClaimFailed :exec
+UPDATE platform.alarm_messages SET due_at = clock_timestamp() + $1::interval
+WHERE address = $2 AND tried_at > clock_timestamp() - interval '1 hour' AND claim = $3
 `
 
-// Claims the incident that has waited longest, until the claim expires: a process that dies leaves it to the others.
-// Incidents older than a day are skipped, so that they do not flood a webhook that is set up today.
-func (q *Queries) ClaimIncident(ctx context.Context, claimFor time.Duration) (PlatformAlarm, error) {
-	row := q.db.QueryRow(ctx, claimIncident, claimFor)
-	var i PlatformAlarm
-	err := row.Scan(
-		&i.Code,
-		&i.Subject,
-		&i.Severity,
-		&i.NextAction,
-		&i.FirstSeen,
-		&i.LastSeen,
-		&i.Count,
-		&i.AcknowledgedBy,
-		&i.AcknowledgedAt,
-		&i.ID,
-		&i.Detail,
-		&i.Incident,
-		&i.OpenedAt,
-		&i.ToldIncident,
-		&i.TellAttempts,
-		&i.TellAfter,
-		&i.PublishedIncident,
+type ClaimFailedParams struct {
+	Pause   time.Duration
+	Address string
+	Claim   ids.ID
+}
+
+func (q *Queries) ClaimFailed(ctx context.Context, arg ClaimFailedParams) error {
+	_, err := q.db.Exec(ctx, claimFailed, arg.Pause, arg.Address, arg.Claim)
+	return err
+}
+
+const claimIncidents = `-- name: ClaimIncidents :many
+WITH due AS (
+    SELECT a.id, a.incident, a.opened_at, CASE WHEN a.over_at IS NULL THEN 'open' ELSE 'over' END AS saying
+    FROM platform.alarms a LEFT JOIN platform.alarm_messages m ON m.alarm_id = a.id AND m.incident = a.incident AND m.address = $1
+    WHERE a.last_seen > clock_timestamp() - interval '24 hours' AND a.severity = ANY($2::text[])
+      AND (m.due_at IS NULL OR m.due_at <= clock_timestamp())
+      AND CASE coalesce(m.said, '')
+          WHEN 'open' THEN $3::boolean AND a.over_at <= clock_timestamp() - $4::interval
+          WHEN 'over' THEN $3 AND a.over_at IS NULL AND a.acknowledged_at IS NULL
+          ELSE a.acknowledged_at IS NULL AND a.opened_at > clock_timestamp() - interval '24 hours'
+              AND ($5::interval = '0' OR a.over_at IS NULL AND EXISTS (
+                  SELECT FROM platform.alarm_messages f WHERE f.alarm_id = a.id AND f.incident = a.incident AND f.address <> $1
+                    AND f.created_at <= clock_timestamp() - $5))
+          END
+      AND NOT EXISTS (SELECT FROM platform.alarm_messages g WHERE g.address = $1 AND g.tried_at > clock_timestamp() - $6::interval)
+    ORDER BY a.opened_at, a.id LIMIT $7 FOR UPDATE OF a SKIP LOCKED),
+claimed AS (
+    INSERT INTO platform.alarm_messages AS m (alarm_id, incident, address, saying, claim, due_at, tried_at)
+    SELECT id, incident, $1, saying, $8, clock_timestamp() + $9::interval, clock_timestamp() FROM due
+    ON CONFLICT (alarm_id, incident, address) DO UPDATE SET
+        saying = excluded.saying, claim = excluded.claim, attempts = m.attempts + 1, due_at = excluded.due_at, tried_at = excluded.tried_at
+    WHERE m.due_at <= clock_timestamp()
+    RETURNING m.alarm_id, m.attempts, m.said)
+SELECT c.attempts, c.said, a.code, a.subject, a.severity, a.next_action, a.first_seen, a.last_seen, a.count, a.acknowledged_by, a.acknowledged_at, a.id, a.detail, a.incident, a.opened_at, a.told_incident, a.tell_attempts, a.tell_after, a.published_incident, a.over_at FROM claimed c JOIN platform.alarms a ON a.id = c.alarm_id
+ORDER BY a.severity <> 'critical', a.opened_at, a.id
+`
+
+type ClaimIncidentsParams struct {
+	Address    string
+	Severities []string
+	SaysOver   bool
+	Settled    time.Duration
+	After      time.Duration
+	Gap        time.Duration
+	AtMost     int32
+	Claim      ids.ID
+	ClaimFor   time.Duration
+}
+
+type ClaimIncidentsRow struct {
+	Attempts      int32
+	Said          string
+	PlatformAlarm PlatformAlarm
+}
+
+// Claims what an address is due to be told, until the claim expires: a process that dies leaves it to the others. An address
+// is told of an incident, then that it is over, and of one that returns within the hour again. Incidents older than a day
+// are skipped, so that they do not flood an address that is set up today. A second address waits until the first had its
+// time. Of two instances that see the same, the second finds the row claimed and skips it.
+func (q *Queries) ClaimIncidents(ctx context.Context, arg ClaimIncidentsParams) ([]ClaimIncidentsRow, error) {
+	rows, err := q.db.Query(ctx, claimIncidents,
+		arg.Address,
+		arg.Severities,
+		arg.SaysOver,
+		arg.Settled,
+		arg.After,
+		arg.Gap,
+		arg.AtMost,
+		arg.Claim,
+		arg.ClaimFor,
 	)
-	return i, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClaimIncidentsRow
+	for rows.Next() {
+		var i ClaimIncidentsRow
+		if err := rows.Scan(
+			&i.Attempts,
+			&i.Said,
+			&i.PlatformAlarm.Code,
+			&i.PlatformAlarm.Subject,
+			&i.PlatformAlarm.Severity,
+			&i.PlatformAlarm.NextAction,
+			&i.PlatformAlarm.FirstSeen,
+			&i.PlatformAlarm.LastSeen,
+			&i.PlatformAlarm.Count,
+			&i.PlatformAlarm.AcknowledgedBy,
+			&i.PlatformAlarm.AcknowledgedAt,
+			&i.PlatformAlarm.ID,
+			&i.PlatformAlarm.Detail,
+			&i.PlatformAlarm.Incident,
+			&i.PlatformAlarm.OpenedAt,
+			&i.PlatformAlarm.ToldIncident,
+			&i.PlatformAlarm.TellAttempts,
+			&i.PlatformAlarm.TellAfter,
+			&i.PlatformAlarm.PublishedIncident,
+			&i.PlatformAlarm.OverAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const claimTold = `-- name: ClaimTold :exec
+UPDATE platform.alarm_messages SET said = saying, attempts = 0 WHERE address = $1 AND tried_at > clock_timestamp() - interval '1 hour' AND claim = $2
+`
+
+type ClaimToldParams struct {
+	Address string
+	Claim   ids.ID
+}
+
+func (q *Queries) ClaimTold(ctx context.Context, arg ClaimToldParams) error {
+	_, err := q.db.Exec(ctx, claimTold, arg.Address, arg.Claim)
+	return err
 }
 
 const countOpenAlarms = `-- name: CountOpenAlarms :many
@@ -204,41 +302,11 @@ func (q *Queries) CountOpenAlarms(ctx context.Context) ([]CountOpenAlarmsRow, er
 	return items, nil
 }
 
-const incidentAccepted = `-- name: IncidentAccepted :exec
-UPDATE platform.alarms SET told_incident = $1, tell_attempts = 0 WHERE id = $2 AND told_incident < $1
-`
-
-type IncidentAcceptedParams struct {
-	Incident int32
-	ID       int64
-}
-
-// A newer incident that began meanwhile is posted as well.
-func (q *Queries) IncidentAccepted(ctx context.Context, arg IncidentAcceptedParams) error {
-	_, err := q.db.Exec(ctx, incidentAccepted, arg.Incident, arg.ID)
-	return err
-}
-
-const incidentRefused = `-- name: IncidentRefused :exec
-UPDATE platform.alarms SET tell_after = clock_timestamp() + $1::interval WHERE id = $2 AND incident = $3
-`
-
-type IncidentRefusedParams struct {
-	Pause    time.Duration
-	ID       int64
-	Incident int32
-}
-
-func (q *Queries) IncidentRefused(ctx context.Context, arg IncidentRefusedParams) error {
-	_, err := q.db.Exec(ctx, incidentRefused, arg.Pause, arg.ID, arg.Incident)
-	return err
-}
-
 const publishIncidents = `-- name: PublishIncidents :many
 UPDATE platform.alarms a SET published_incident = a.incident
 FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident ORDER BY u.id LIMIT $1 FOR UPDATE SKIP LOCKED) due
 WHERE a.id = due.id
-RETURNING a.code, a.subject, a.severity, a.next_action, a.first_seen, a.last_seen, a.count, a.acknowledged_by, a.acknowledged_at, a.id, a.detail, a.incident, a.opened_at, a.told_incident, a.tell_attempts, a.tell_after, a.published_incident
+RETURNING a.code, a.subject, a.severity, a.next_action, a.first_seen, a.last_seen, a.count, a.acknowledged_by, a.acknowledged_at, a.id, a.detail, a.incident, a.opened_at, a.told_incident, a.tell_attempts, a.tell_after, a.published_incident, a.over_at
 `
 
 // Takes the incidents that have no event yet. Several instances share them; one that is just being raised waits.
@@ -269,6 +337,7 @@ func (q *Queries) PublishIncidents(ctx context.Context, atMost int32) ([]Platfor
 			&i.TellAttempts,
 			&i.TellAfter,
 			&i.PublishedIncident,
+			&i.OverAt,
 		); err != nil {
 			return nil, err
 		}
@@ -281,17 +350,17 @@ func (q *Queries) PublishIncidents(ctx context.Context, atMost int32) ([]Platfor
 }
 
 const recordAlarm = `-- name: RecordAlarm :exec
-INSERT INTO platform.alarms AS a (code, subject, severity, next_action, detail, count, first_seen, opened_at, last_seen)
-SELECT $1, $2, $3, $4, $5, $6, n.first, n.first, n.last
-FROM (SELECT clock_timestamp() - $7::interval AS first, clock_timestamp() - $8::interval AS last) n
+INSERT INTO platform.alarms AS a (code, subject, severity, next_action, detail, count, first_seen, opened_at, last_seen, over_at)
+SELECT $1, $2, $3, $4, $5, $6, n.first, n.first, n.last, CASE WHEN $7::boolean THEN n.last END
+FROM (SELECT clock_timestamp() - $8::interval AS first, clock_timestamp() - $9::interval AS last) n
 ON CONFLICT (code, subject) DO UPDATE SET
     severity = excluded.severity, next_action = excluded.next_action,
-    detail = CASE WHEN excluded.last_seen >= a.last_seen THEN excluded.detail ELSE a.detail END,
+    (detail, over_at) = (SELECT CASE WHEN n.newer THEN excluded.detail ELSE a.detail END, CASE WHEN n.newer THEN excluded.over_at ELSE a.over_at END
+        FROM (SELECT excluded.last_seen >= a.last_seen AS newer) n),
     last_seen = greatest(a.last_seen, excluded.last_seen), count = a.count + excluded.count,
-    (acknowledged_by, acknowledged_at, incident, opened_at, tell_attempts, tell_after) = (SELECT
+    (acknowledged_by, acknowledged_at, incident, opened_at) = (SELECT
         CASE WHEN n.same THEN a.acknowledged_by END, CASE WHEN n.same THEN a.acknowledged_at END,
-        CASE WHEN n.same THEN a.incident ELSE a.incident + 1 END, CASE WHEN n.same THEN a.opened_at ELSE excluded.opened_at END,
-        CASE WHEN n.same THEN a.tell_attempts ELSE 0 END, CASE WHEN n.same THEN a.tell_after ELSE clock_timestamp() END
+        CASE WHEN n.same THEN a.incident ELSE a.incident + 1 END, CASE WHEN n.same THEN a.opened_at ELSE excluded.opened_at END
         FROM (SELECT a.last_seen > excluded.first_seen - interval '1 hour' AS same) n)
 `
 
@@ -302,13 +371,14 @@ type RecordAlarmParams struct {
 	NextAction string
 	Detail     string
 	Count      int64
+	Over       bool
 	Began      time.Duration
 	Ended      time.Duration
 }
 
-// An occurrence that ended long ago does not replace a newer detail. One that begins within an hour of the last continues
-// the same incident: an hour is longer than the slowest sampling pauses, so that one long problem is one incident. Any
-// other begins a new one, which loses its acknowledgement and is posted again.
+// An occurrence that ended long ago does not replace a newer detail, nor the end of the problem. One that begins within an
+// hour of the last continues the same incident: an hour is longer than the slowest sampling pauses, so that one long
+// problem is one incident. Any other begins a new one, which loses its acknowledgement and is told again.
 func (q *Queries) RecordAlarm(ctx context.Context, arg RecordAlarmParams) error {
 	_, err := q.db.Exec(ctx, recordAlarm,
 		arg.Code,
@@ -317,6 +387,7 @@ func (q *Queries) RecordAlarm(ctx context.Context, arg RecordAlarmParams) error 
 		arg.NextAction,
 		arg.Detail,
 		arg.Count,
+		arg.Over,
 		arg.Began,
 		arg.Ended,
 	)
