@@ -365,8 +365,11 @@ func (s *server) openDoors(key []byte) error {
 	s.seckill, err = seckill.New(s.sale, seckill.Deps{
 		Catalogue: s.catalogue, Places: s.places, Grants: s.grants, Stock: s.inventory, Orders: s.order,
 		Admit: s.door.Admit, Refuses: door.Refuses, Paused: s.door.Paused,
-		Servers: slices.Concat(s.payment.Preflight(), s.inventory.Preflight(), s.watch.Preflight(s.connections)),
-		DB:      s.Pools["seckill"], Standby: s.Standby, Pulse: s.Pulse, Redis: s.Redis, Bus: s.Bus, Outbox: s.Relay,
+		Servers: slices.Concat(
+			s.payment.Preflight(), s.inventory.Preflight(),
+			s.watch.Preflight(s.connections, s.set.Alarms.Anywhere()),
+		),
+		DB: s.Pools["seckill"], Standby: s.Standby, Pulse: s.Pulse, Redis: s.Redis, Bus: s.Bus, Outbox: s.Relay,
 		Clock: s.Clock, SigningKey: key, Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	})
 	if err != nil {

@@ -36,11 +36,11 @@ func New(stores *store.Stores, log *slog.Logger, metrics prometheus.Registerer) 
 }
 
 // Preflight returns the checks of the stores and of this instance, which holds so many
-// connections at most.
-func (w *Watch) Preflight(connections int) []preflight.Check {
+// connections at most and sends its alarms somewhere or not.
+func (w *Watch) Preflight(connections int, alarmed bool) []preflight.Check {
 	s := w.stores
 	return preflight.Servers{
-		DB: s.Pools["platform"], Standby: s.Standby, Redis: s.Redis, Clock: s.Clock.Offset, NATS: s.Bus.Healthy, Disk: s.StreamDir, Connections: connections,
+		DB: s.Pools["platform"], Standby: s.Standby, Redis: s.Redis, Clock: s.Clock.Offset, NATS: s.Bus.Healthy, Disk: s.StreamDir, Connections: connections, Alarmed: alarmed,
 	}.Checks()
 }
 

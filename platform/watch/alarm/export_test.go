@@ -20,11 +20,11 @@ func Impatient(n *Notifier, hook Webhook, timeout time.Duration) {
 // Round makes one attempt for each address, and reports to how many there was something to tell.
 func Round(ctx context.Context, n *Notifier) (told int, err error) {
 	for _, t := range n.tellers {
-		any, err := n.tell(ctx, t)
+		due, err := n.tell(ctx, t)
 		if err != nil {
 			return told, err
 		}
-		if any {
+		if due {
 			told++
 		}
 	}

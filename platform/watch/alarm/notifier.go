@@ -140,7 +140,8 @@ func NewNotifier(pool *pgxpool.Pool, set Settings, deps Deps) (*Notifier, error)
 // newWebhookTeller posts each incident by itself, as the package's description says.
 func newWebhookTeller(hook Webhook, timeout time.Duration, metrics prometheus.Registerer) *teller {
 	client := outbound.New(outbound.Config{Peer: webhookName, Timeout: timeout, Attempts: 1, Conns: 1, MaxBytes: answerBytes, Metrics: metrics})
-	return &teller{name: "webhook", close: client.CloseIdleConnections, warnings: func() bool { return true },
+	return &teller{
+		name: "webhook", close: client.CloseIdleConnections, warnings: func() bool { return true },
 		send: func(ctx context.Context, list []claimed) (answer string, err error) {
 			c := list[0]
 			body, err := json.Marshal(map[string]any{"id": strconv.FormatInt(c.ID, 10) + "-" + strconv.Itoa(c.Incident), "alarm": c.Alarm})
@@ -157,7 +158,8 @@ func newWebhookTeller(hook Webhook, timeout time.Duration, metrics prometheus.Re
 				return nil
 			})
 			return answer, err
-		}}
+		},
+	}
 }
 
 // webhookName is the webhook's in metrics.

@@ -30,6 +30,9 @@ func (s Settings) Check() error {
 	return wrong
 }
 
+// Anywhere reports whether alarms go anywhere.
+func (s Settings) Anywhere() bool { return s.URL != "" || len(s.AlarmTo) > 0 }
+
 // addresses parses where alarms go first, and then.
 func (s Settings) addresses() (first, then []channel.Address, wrong error) {
 	names := map[string]bool{}

@@ -31,10 +31,10 @@ var levels = map[Severity]fault.Text{Critical: {"Critical", "严重"}, Warning: 
 // headline says in one line what happened to an incident.
 func (s speaker) headline(c claimed) string {
 	level := levels[c.Severity]
-	switch {
-	case c.said == saidOpen:
+	switch c.said {
+	case saidOpen:
 		level = fault.T("Over after {time}", "已恢复，持续 {time}", "time", c.over.Sub(c.OpenedAt).Round(time.Second))
-	case c.said == saidOver:
+	case saidOver:
 		level = fault.T("Back: {level}", "再次发生：{level}", "level", level)
 	}
 	return fault.T("[{level}] {code}: {subject}", "【{level}】{code}：{subject}", "level", level, "code", c.Code, "subject", c.Subject)[s.lang]

@@ -55,7 +55,7 @@ func TestServers(t *testing.T) {
 	t.Parallel()
 	pool, rdb := pgtest.DB(t), pgtest.Redis(t)
 	good := Servers{
-		DB: pool, Redis: rdb, Connections: 100, Disk: t.TempDir(),
+		DB: pool, Redis: rdb, Connections: 100, Disk: t.TempDir(), Alarmed: true,
 		Clock: func() (time.Duration, time.Duration) { return time.Millisecond, 0 },
 		NATS:  func(context.Context) error { return nil },
 	}
@@ -69,12 +69,13 @@ func TestServers(t *testing.T) {
 		return worst
 	}
 	ready := lines(good, Need{Units: 10, Shoppers: 100})
-	for _, code := range []string{"nats", "standby", "memory", "disk", "clock", "connections", "alarms"} {
+	for _, code := range []string{"nats", "standby", "memory", "disk", "clock", "connections", "alarm-addresses", "alarms"} {
 		require.Equal(t, "level of "+code, ready[code].Level, OK)
 	}
 
 	require.NoError(t, tooHot.Raise(t.Context(), pool, "item 7", "hot"))
 	bad := good
+	bad.Alarmed = false
 	log := slog.New(slog.DiscardHandler)
 	a := app.New(log)
 	t.Cleanup(func() { _ = a.Stop(context.WithoutCancel(t.Context())) })
@@ -97,6 +98,8 @@ func TestServers(t *testing.T) {
 		"connections": {Warning, "", "101 shoppers are expected; this instance can hold 100 connections."},
 		"backup":      {Warning, "", "Postgres archives nothing (archive_mode is off): a lost disk loses every order since the last backup."},
 		"alarms":      {Warning, "preflight-test item 7", ""},
+
+		"alarm-addresses": {Warning, "", "Alarms are only in the back office's list: no phone, e-mail address or webhook gets them."},
 	} {
 		got := found[code]
 		if got.Level != want.Level || got.Subject != want.Subject || want.Found != "" && got.Found != want.Found || got.Next == "" || got.NextZH == "" {

@@ -33,6 +33,8 @@ type Servers struct {
 	Disk string
 	// Connections is how many clients this instance holds.
 	Connections int
+	// Alarmed is whether the settings send alarms anywhere.
+	Alarmed bool
 }
 
 const (
@@ -98,6 +100,13 @@ func (s Servers) Checks() []Check {
 				"Archive Postgres's log (archive_mode, pgBackRest, WAL-G) or take a base backup now; ignore this if the provider of your database does it.",
 				"开启 WAL 归档（archive_mode、pgBackRest、WAL-G）或立即做一次全量备份；托管数据库可忽略。",
 			}, Look: s.backup,
+		},
+		{
+			Code: "alarm-addresses", Titles: fault.Text{"Alarms reach somebody", "告警能通知到人"},
+			Next: fault.Text{
+				"Name an address with --alarm-to, start the servers again, and run `stampede alarm test`.",
+				"用 --alarm-to 设置告警地址，重启服务后运行 `stampede alarm test`。",
+			}, Look: s.alarmAddresses,
 		},
 		{
 			Code: "alarms", Titles: fault.Text{"Open alarms", "未处理的告警"},
@@ -279,6 +288,14 @@ func (s Servers) backup(ctx context.Context, _ Need) ([]Finding, error) {
 	}
 	return []Finding{{OK, "", fault.T("Postgres last archived at {at}.",
 		"Postgres 最近一次归档于 {at}。", "at", last.UTC().Format(time.RFC3339))}}, nil
+}
+
+func (s Servers) alarmAddresses(context.Context, Need) ([]Finding, error) {
+	if s.Alarmed {
+		return nil, nil
+	}
+	return []Finding{{Level: Warning, Found: fault.T("Alarms are only in the back office's list: no phone, e-mail address or webhook gets them.",
+		"告警只显示在管理后台：没有手机、邮箱或 Webhook 会收到。")}}, nil
 }
 
 // mostAlarms bounds the alarms that are listed one by one.

@@ -73,11 +73,14 @@ func valueOf(flag string, args []string) (value string, given bool) {
 	return "", false
 }
 
+// storeSchemes begin the addresses of stores, which are secret only for their password.
+var storeSchemes = []string{"postgres", "postgresql", "redis", "rediss", "unix", "nats", "tls"}
+
 // harmless reports whether a secret setting is the address of a store without a
 // password. Other addresses may be secrets as a whole.
 func harmless(value string) bool {
 	u, err := url.Parse(value)
-	if err != nil || u.Scheme == "" || strings.HasPrefix(u.Scheme, "http") {
+	if err != nil || !slices.Contains(storeSchemes, u.Scheme) {
 		return false
 	}
 	_, password := u.User.Password()

@@ -20,7 +20,7 @@ import (
 
 // The robots' credentials.
 const (
-	Token  = "0a1b2c3d-4e5f"
+	Token  = "0a1b2c3d-4e5f" //nolint:gosec // of no robot
 	Secret = "SECplanted0123456789"
 	Slack  = "T01/B02/c03"
 )

@@ -104,24 +104,24 @@ func sign(key, text string) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Refusal is an answer that means that a message was not sent.
-type Refusal struct {
+// RefusedError is an answer that means that a message was not sent.
+type RefusedError struct {
 	Answer string
 	cause  *cause
 }
 
 // Error has the answer and what to do.
-func (r *Refusal) Error() string { return "answer " + r.Answer + ": " + r.cause.next[0] }
+func (r *RefusedError) Error() string { return "answer " + r.Answer + ": " + r.cause.next[0] }
 
 // Throttled reports whether a message was refused only because there were too many.
 func Throttled(err error) bool {
-	r, ok := errors.AsType[*Refusal](err)
+	r, ok := errors.AsType[*RefusedError](err)
 	return ok && r.cause.throttled
 }
 
 // Next is what to do about an error of Send.
 func Next(err error) fault.Text {
-	if r, ok := errors.AsType[*Refusal](err); ok {
+	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return r.cause.next
 	}
 	if f, ok := errors.AsType[*fault.Error](err); ok {
@@ -168,13 +168,13 @@ func (r *robot) verdict(reply outbound.Reply) (answer string, err error) {
 	case code == 0 && reply.Status == http.StatusOK:
 		return answer, nil
 	case why != nil:
-		return answer, &Refusal{answer, why}
+		return answer, &RefusedError{answer, why}
 	case reply.Status == http.StatusTooManyRequests:
-		return answer, &Refusal{answer, tooFast}
+		return answer, &RefusedError{answer, tooFast}
 	case reply.Status >= http.StatusInternalServerError:
-		return answer, &Refusal{answer, away}
+		return answer, &RefusedError{answer, away}
 	default:
-		return answer, &Refusal{answer, unknown}
+		return answer, &RefusedError{answer, unknown}
 	}
 }
 
