@@ -112,7 +112,7 @@ func (s *settings) Check() error {
 func (s *settings) practice() {
 	s.Shop.Demo = true
 	s.Pay.Sandbox.SandboxBank, s.Identity.Accounts.AdminWithoutTOTP = true, true
-	s.Identity.SMS.SandboxSMS = s.Identity.SMS.SandboxSMS || s.Identity.SMS.SMSGatewayURL == ""
+	s.Identity.SMS.SandboxSMS = s.Identity.SMS.SandboxSMS || !s.Identity.SMS.Sends()
 }
 
 // poolWeights divide the connections; their sum is the default budget. Payments

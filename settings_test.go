@@ -19,6 +19,8 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/config"
 	"stampede/platform/base/telemetry"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -178,6 +180,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--smtp-url=smtp.example.com:465 --mail-from=shop@shop.example", "--smtp-url must be like smtps://", false},
 		{"--smtp-url=smtps://smtp.example.com", "--mail-from must be an address", false},
 		{"--smtp-password=p", "--smtp-password and --mail-from need --smtp-url", false},
+		{"--sms-provider=carrier", "--sms-provider must be one of", true},
 		{"--wechat-app-id=wx1", "give both or neither", false},
 		{"--wechat-mini-app-secret=s", "--wechat-mini-app-id and --wechat-mini-app-secret belong together", false},
 		{"--wechat-app-id=wx1 --wechat-app-secret=s --wechat-mini-app-id=wx1 --wechat-mini-app-secret=s", "--wechat-mini-app-id must be the mini program's own", false},
@@ -243,6 +246,19 @@ func (b *settingBatches) add(args []string, want string) {
 	}
 	batch := &(*b)[i]
 	batch.args, batch.subjects, batch.wants = append(batch.args, args...), append(batch.subjects, subjects...), append(batch.wants, want)
+}
+
+// The handbook lists every text that has to be registered with an SMS provider, as it is.
+func TestHandbookListsSMSTexts(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"channels.md", "channels.zh-CN.md"} {
+		raw, err := os.ReadFile(filepath.Join("platform", "operating", page))
+		require.NoError(t, err)
+		for key, template := range sms.Templates() {
+			row := strings.ReplaceAll("| `"+key+"` | "+template.Text[httpx.Chinese]+" | "+template.Text[httpx.English]+" |", "{", "${")
+			require.Contains(t, page, string(raw), row)
+		}
+	}
 }
 
 // TestAllErrorsAreReportedTogether, so that a settings file can be fixed in one pass.

@@ -46,7 +46,10 @@ import (
 	"stampede/platform/identity/keys"
 	"stampede/platform/identity/revoke"
 	"stampede/platform/identity/sms"
+	"stampede/platform/identity/sms/aliyun"
 	"stampede/platform/identity/sms/sandbox"
+	"stampede/platform/identity/sms/tencent"
+	"stampede/platform/identity/wechatmsg"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pulse"
 	"stampede/platform/watch/alarm"
@@ -103,7 +106,8 @@ type Service struct {
 	Staff     *staff.Service
 	Blacklist *blacklist.Service
 	Keys      *keys.Service
-	SMS       sms.Sender // nil where nothing takes SMS
+	SMS       sms.Sender        // nil unless the shop sends SMS
+	WeChat    *wechatmsg.Client // nil unless the shop has an app
 
 	revoked     *revoke.Service
 	codes       *code.Service
@@ -153,6 +157,9 @@ func New(set Settings, deps Deps) (*Service, error) {
 	e.Blacklist = blacklist.New(set.Blacklist, blacklist.Deps{
 		DB: deps.DB, Pulse: deps.Pulse, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Accounts: e.Accounts, Keep: deps.Keep,
 	})
+	if e.SMS, err = e.openSMS(set.SMS, deps); err != nil {
+		return nil, err
+	}
 	e.openAccounts(set, deps)
 	return e, nil
 }
@@ -169,7 +176,6 @@ func (e *Service) barred(p auth.Principal) bool {
 func (e *Service) openAccounts(set Settings, deps Deps) {
 	g := guard.New(guard.Deps{Store: e.Accounts, Redis: deps.Redis, Limits: e.Limits, Human: e.Human, Blacklist: e.Blacklist})
 	factors := factor.New(e.Accounts, g)
-	e.SMS = e.openSMS(set.SMS, deps)
 	e.codes, e.logins = code.New(e.Accounts, g, e.SMS), login.New(e.Accounts, g, factors, e.Tokens)
 	e.exchange = exchange.New(set.Exchange, exchange.Deps{
 		Store: e.Accounts, Guard: g, Logins: e.logins, Revocations: e.revoked, Log: deps.Log, Metrics: deps.Metrics,
@@ -185,7 +191,8 @@ func (e *Service) openAccounts(set Settings, deps Deps) {
 		app.Metrics = deps.Metrics
 		client := wechat.New(app)
 		parts.WeChat = client
-		e.hangUp = append(e.hangUp, client.CloseIdleConnections)
+		e.WeChat = wechatmsg.New(wechatmsg.Config{BaseURL: app.BaseURL, Apps: apps, Log: deps.Log, Metrics: deps.Metrics})
+		e.hangUp = append(e.hangUp, client.CloseIdleConnections, e.WeChat.CloseIdleConnections)
 	}
 	e.credentials = credential.New(parts)
 	e.Staff = staff.New(e.credentials)
@@ -194,24 +201,37 @@ func (e *Service) openAccounts(set Settings, deps Deps) {
 	})
 }
 
-// openSMS returns the sender that the settings name, the sandbox or a real gateway,
+// openSMS returns the sender that the settings name, the sandbox, a provider or a gateway,
 // and nil when none is set.
-func (e *Service) openSMS(set sms.Settings, deps Deps) sms.Sender {
-	gateway := sms.DefaultGatewayConfig()
-	gateway.Metrics = deps.Metrics
+func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
+	gateway, provider := sms.DefaultGatewayConfig(), set.Provider()
+	gateway.Metrics, provider.Metrics = deps.Metrics, deps.Metrics
+	var sender interface {
+		sms.Sender
+		CloseIdleConnections()
+	}
+	var err error
 	switch {
 	case set.SandboxSMS:
 		gateway.URL, gateway.Secret = deps.Addresses.LocalURL()+sandbox.SendPath, auth.Derive(deps.Key, "sandbox-sms")
 		e.sandbox = sandbox.New(gateway.Secret, deps.Clock.Now, e.Accounts.StaffPhones)
+		sender = sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
+	case set.SMSProvider == sms.Tencent:
+		sender, err = tencent.New(provider, deps.Clock.Now, deps.Log)
+	case set.SMSProvider == sms.Aliyun:
+		sender, err = aliyun.New(provider, deps.Clock.Now, deps.Log)
 	case set.SMSGatewayURL != "":
 		gateway.URL, gateway.Secret = set.SMSGatewayURL, []byte(set.SMSGatewaySecret)
+		sender = sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
 	default:
-		deps.Log.Warn("no SMS gateway is set: registration and login by code are off", "setting", "--sms-gateway-url")
-		return nil // the accounts answer with a fault
+		deps.Log.Warn("nothing sends SMS: registration and login by code are off", "settings", "--sms-provider or --sms-gateway-url")
+		return nil, nil //nolint:nilnil // the accounts answer with a fault
 	}
-	sender := sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
+	if err != nil {
+		return nil, err
+	}
 	e.hangUp = append(e.hangUp, sender.CloseIdleConnections)
-	return sender
+	return sender, nil
 }
 
 // AlarmSMS returns what sends an alarm to a phone, nil where nothing takes SMS.

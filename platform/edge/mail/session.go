@@ -92,7 +92,10 @@ func (c *Client) dial(ctx context.Context) (*session, error) {
 				return s.conn, nil
 			}
 			secure := tls.Client(s.conn, c.tls)
-			return secure, secure.HandshakeContext(dialing)
+			if err = secure.HandshakeContext(dialing); err != nil {
+				return nil, err
+			}
+			return secure, nil
 		}),
 	}
 	if c.at.implicit || c.at.loopback {

@@ -101,7 +101,9 @@ func TestAttackSMSBudget(t *testing.T) {
 		d.DB, d.SMS, d.Limits = b.pool, b.phones, limits(pgtest.Redis(t))
 	})
 	require.NoError(t, anHourLater.codes.SendDue(t.Context()))
-	if !slices.ContainsFunc(b.phones.all(), func(m sms.Message) bool { return m.Text == sms.NoteText("Stampede", sms.NoteRole)[httpx.Chinese] }) {
+	if !slices.ContainsFunc(b.phones.all(), func(m sms.Message) bool {
+		return m.Text == sms.NoteMessage("Stampede", sms.NoteRole, httpx.Chinese).Text
+	}) {
 		t.Errorf("the note that waited is not sent: %v", b.phones.all())
 	}
 }

@@ -43,7 +43,7 @@ func TestUsersAreNotifiedOfChanges(t *testing.T) {
 	b.admin(auth.Admin, http.MethodPost, "/"+user+"/role", map[string]any{"role": "viewer"}).must(t, "role", 204, "")
 	want := map[string]int{}
 	for about, n := range map[sms.Note]int{sms.NoteDevice: 2, sms.NotePassword: 2, sms.NoteAccess: 1, sms.NoteFactor: 1, sms.NoteRole: 1} {
-		want[sms.NoteText("Stampede", about)[httpx.Chinese]] = n
+		want[sms.NoteMessage("Stampede", about, httpx.Chinese).Text] = n
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.count(`SELECT count(*) FROM account.notes`) == 0 }, "every note is sent")
 	got := map[string]int{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"stampede/platform/base/fault"
@@ -38,15 +39,15 @@ func DefaultGatewayConfig() GatewayConfig {
 
 // Gateway sends through an HTTP gateway. Safe for concurrent use.
 type Gateway struct {
-	*outbound.Client
+	API
+
 	cfg GatewayConfig
 	now func() time.Time
-	log *slog.Logger
 }
 
 // NewGateway returns a sender. It makes no call. now dates the signatures.
 func NewGateway(cfg GatewayConfig, now func() time.Time, log *slog.Logger) *Gateway {
-	return &Gateway{Client: outbound.New(cfg.Config), cfg: cfg, now: now, log: log}
+	return &Gateway{API: API{Client: outbound.New(cfg.Config), Log: log, Deduplicates: true}, cfg: cfg, now: now}
 }
 
 // passing reports whether a status is temporary rather than about the message.
@@ -64,25 +65,19 @@ func (g *Gateway) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return fmt.Errorf("sms: encode: %w", err)
 	}
-	status := 0
-	err = g.Do(ctx, outbound.Request{
+	return g.Deliver(ctx, m, outbound.Request{
 		URL: g.cfg.URL, Body: body, Type: "application/json",
 		Head: func(h http.Header) { Scheme.Sign(h, g.cfg.Secret, g.now(), body) },
-	}, func(r outbound.Reply) error {
-		if status = r.Status; passing(status) {
-			return fmt.Errorf("sms: the gateway answered %d", status)
+	}, func(r outbound.Reply) Answer {
+		switch code := strconv.Itoa(r.Status); {
+		case passing(r.Status):
+			return Answer{code, Failed}
+		case r.Status >= http.StatusBadRequest:
+			return Answer{code, Refused}
+		default:
+			return Answer{code, Taken}
 		}
-		return nil
 	})
-	switch {
-	case err != nil:
-		g.log.WarnContext(ctx, "SMS not sent", "message", m.ID, "error", err)
-		return ErrUnavailable.After(time.Minute).Because(err)
-	case status >= http.StatusBadRequest:
-		g.log.WarnContext(ctx, "SMS refused by the gateway", "message", m.ID, "status", status)
-		return ErrRefused
-	}
-	return nil
 }
 
 // Message is one text to one phone, as a gateway receives it.
@@ -106,8 +101,8 @@ type Param struct {
 }
 
 // Sender sends messages. It returns nil once the gateway has accepted a message,
-// which does not mean that it was delivered; else ErrUnavailable or ErrRefused. It
-// is safe for concurrent use.
+// which does not mean that it was delivered; else ErrUnavailable, which wraps ErrUnclear
+// where the message may have been sent, or ErrRefused. It is safe for concurrent use.
 type Sender interface {
 	Send(ctx context.Context, m Message) error
 }

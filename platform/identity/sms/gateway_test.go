@@ -54,7 +54,7 @@ func sender(t *testing.T, url string, change ...func(*sms.GatewayConfig)) (*sms.
 }
 
 var message = sms.Message{
-	ID: "0198f2c8b5d07c3e9a4f1b2c3d4e5f60", Phone: "+8613800138000", Text: sms.CodeText("Stampede", "login", "731902", 5*time.Minute)[httpx.Chinese],
+	ID: "0198f2c8b5d07c3e9a4f1b2c3d4e5f60", Phone: "+8613800138000", Text: sms.CodeMessage("Stampede", "login", "731902", httpx.Chinese).Text,
 }
 
 // A message arrives once at a gateway that checks signatures, however often it is

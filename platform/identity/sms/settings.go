@@ -13,8 +13,12 @@ import (
 
 // Settings configure how SMS are sent.
 type Settings struct {
-	SMSGatewayURL    string   `name:"sms-gateway-url" default:"" env:"STAMPEDE_SMS_GATEWAY_URL" help:"URL of the gateway that sends SMS; each message is posted to it with a signature, https:// (http:// on this machine only). Empty: codes cannot be sent." secret:""`
-	SMSGatewaySecret string   `name:"sms-gateway-secret" default:"" env:"STAMPEDE_SMS_GATEWAY_SECRET" help:"Secret that signs these messages, at least 32 bytes; the gateway verifies them with it." secret:""`
+	SMSGatewayURL    string   `name:"sms-gateway-url" default:"" env:"STAMPEDE_SMS_GATEWAY_URL" help:"URL of the gateway that sends SMS; each message is posted to it with a signature, https:// (http:// on this machine only). Empty: codes cannot be sent, or with --sms-provider, its public address." secret:""`
+	SMSGatewaySecret string   `name:"sms-gateway-secret" default:"" env:"STAMPEDE_SMS_GATEWAY_SECRET" help:"Secret that signs these messages, at least 32 bytes; the gateway verifies them with it. With --sms-provider, the secret of its API key." secret:""`
+	SMSProvider      string   `name:"sms-provider" default:"gateway" enum:"gateway,tencent,aliyun" env:"STAMPEDE_SMS_PROVIDER" help:"Who sends SMS: gateway, which is one of your own, tencent (Tencent Cloud) or aliyun." rare:""`
+	SMSKeyID         string   `name:"sms-key-id" default:"" env:"STAMPEDE_SMS_KEY_ID" help:"Id of the API key of --sms-provider: SecretId or AccessKeyId." rare:""`
+	SMSAppID         string   `name:"sms-app-id" default:"" env:"STAMPEDE_SMS_APP_ID" help:"Tencent Cloud's SdkAppId." rare:""`
+	SMSTemplates     []string `name:"sms-templates" default:"" env:"STAMPEDE_SMS_TEMPLATES" help:"Ids that --sms-provider gave our texts: code-login=SMS_123456,code-register=SMS_123457 and so on. The handbook lists the texts; one in English has the key code-login.en." rare:""`
 	SMSCountries     []string `name:"sms-countries" default:"+86" env:"STAMPEDE_SMS_COUNTRIES" help:"Calling prefixes of the phones that SMS are sent to, comma-separated, e.g. +86,+852. Other numbers are refused, to prevent toll fraud (SMS pumping). * alone: every country."`
 	SMSSignature     string   `name:"sms-signature" default:"" env:"STAMPEDE_SMS_SIGNATURE" help:"What each SMS begins with, up to 16 characters, as registered with the carriers. Empty: the shop's name."`
 	SandboxSMS       bool     `name:"sandbox-sms" env:"STAMPEDE_SANDBOX_SMS" help:"Send SMS to a page of this server, /sandbox/sms, instead of to phones. Never use it on a real shop: everyone can read the codes there, except those of staff." group:"Practice:" practice:""`
@@ -33,11 +37,35 @@ func (s Settings) Check() error {
 	if n := utf8.RuneCountInString(s.SMSSignature); n > maxSignature {
 		wrong = append(wrong, fmt.Errorf("--sms-signature must have up to %d characters, not %d", maxSignature, n))
 	}
-	return errors.Join(append(wrong, s.checkGateway())...)
+	if s.provided() {
+		wrong = append(wrong, s.checkProvider()...)
+	} else {
+		wrong = append(wrong, s.checkGateway())
+	}
+	return errors.Join(wrong...)
 }
 
 // Sends reports whether there is anything that takes SMS.
-func (s Settings) Sends() bool { return s.SandboxSMS || s.SMSGatewayURL != "" }
+func (s Settings) Sends() bool { return s.SandboxSMS || s.SMSGatewayURL != "" || s.provided() }
+
+// The providers that send only approved texts.
+const (
+	Tencent = "tencent"
+	Aliyun  = "aliyun"
+)
+
+func (s Settings) provided() bool { return s.SMSProvider == Tencent || s.SMSProvider == Aliyun }
+
+// Provider returns how the provider of valid settings is reached.
+func (s Settings) Provider() ProviderConfig {
+	calls := DefaultGatewayConfig().Config
+	calls.Peer, calls.Attempts = "sms-"+s.SMSProvider, 1 // a second attempt might send a second SMS
+	ids, _ := parseTemplates(s.SMSTemplates)
+	return ProviderConfig{
+		URL: s.SMSGatewayURL, KeyID: s.SMSKeyID, Secret: s.SMSGatewaySecret, AppID: s.SMSAppID,
+		Signature: s.SMSSignature, Templates: ids, Config: calls,
+	}
+}
 
 // CheckShop refuses a shop whose SMS would begin with a name that is too long.
 func (s Settings) CheckShop(name string) error {
@@ -47,8 +75,32 @@ func (s Settings) CheckShop(name string) error {
 	return nil
 }
 
+// checkProvider returns an error for each wrong setting of a provider.
+func (s Settings) checkProvider() (wrong []error) {
+	if s.SandboxSMS {
+		wrong = append(wrong, errors.New("--sandbox-sms and --sms-provider exclude each other: codes go to one of them"))
+	}
+	if s.SMSKeyID == "" || s.SMSGatewaySecret == "" {
+		wrong = append(wrong, fmt.Errorf("--sms-provider=%s needs its API key: --sms-key-id and --sms-gateway-secret", s.SMSProvider))
+	}
+	if (s.SMSProvider == Tencent) != (s.SMSAppID != "") {
+		wrong = append(wrong, errors.New("--sms-app-id and --sms-provider=tencent belong together: it is Tencent Cloud's SdkAppId"))
+	}
+	if s.SMSGatewayURL != "" && !httpx.Private(s.SMSGatewayURL) {
+		wrong = append(wrong, errPrivate)
+	}
+	if _, err := parseTemplates(s.SMSTemplates); err != nil {
+		wrong = append(wrong, fmt.Errorf("--sms-templates %w", err))
+	}
+	return wrong
+}
+
+var errPrivate = errors.New("--sms-gateway-url must begin with https://, or http:// and a loopback address")
+
 func (s Settings) checkGateway() error {
 	switch {
+	case s.SMSKeyID != "" || s.SMSAppID != "" || len(s.SMSTemplates) > 0:
+		return errors.New("--sms-key-id, --sms-app-id and --sms-templates are a provider's: give --sms-provider=tencent or aliyun, or none of them")
 	case (s.SMSGatewayURL == "") != (s.SMSGatewaySecret == ""):
 		return errors.New("--sms-gateway-url and --sms-gateway-secret belong together: give both or neither")
 	case s.SMSGatewayURL == "":
@@ -56,7 +108,7 @@ func (s Settings) checkGateway() error {
 	case s.SandboxSMS:
 		return errors.New("--sandbox-sms and --sms-gateway-url exclude each other: codes go to one of them")
 	case !httpx.Private(s.SMSGatewayURL):
-		return errors.New("--sms-gateway-url must begin with https://, or http:// and a loopback address")
+		return errPrivate
 	case len(s.SMSGatewaySecret) < MinSecretBytes:
 		return fmt.Errorf("--sms-gateway-secret must have at least %d bytes", MinSecretBytes)
 	}

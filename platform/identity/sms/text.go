@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
 )
 
 // Use is what a code is for. The text names it, so that a user does not give the
@@ -24,11 +25,27 @@ var codeUses = map[Use]fault.Text{
 	ForErase: {"deleting your account", "注销账号"}, ForBind: {"adding this phone to your account", "绑定手机号"},
 }
 
-// CodeText is the message that carries a code. signature is the shop's name.
-func CodeText(signature string, use Use, code string, valid time.Duration) fault.Text {
-	return fault.T("[{shop}] {code} is your code for {use}. It is valid for {minutes} minutes. Do not share it with anyone, not even our staff.",
-		"【{shop}】验证码 {code}，用于{use}，{minutes} 分钟内有效。请勿告诉任何人，包括本店员工。",
-		"shop", signature, "code", code, "use", codeUses[use], "minutes", int(valid.Minutes()))
+// CodeLifetime is how long a code is valid. It is in the texts that providers approve.
+const CodeLifetime = 5 * time.Minute
+
+// codeTemplates are the messages that carry codes, one for each use: what differs in a
+// template for codes may only be digits at most providers.
+var codeTemplates = func() map[Use]Template {
+	all := map[Use]Template{}
+	for use, words := range codeUses {
+		all[use] = Register(Template{
+			Key: "code-" + string(use), Params: []string{"code"},
+			Text: fault.T("{code} is your code for {use}. It is valid for {minutes} minutes. Do not share it with anyone, not even our staff.",
+				"验证码 {code}，用于{use}，{minutes} 分钟内有效。请勿告诉任何人，包括本店员工。",
+				"use", words, "minutes", int(CodeLifetime.Minutes())),
+		})
+	}
+	return all
+}()
+
+// CodeMessage is the message that carries a code. signature is the shop's name.
+func CodeMessage(signature string, use Use, code string, lang httpx.Language) Message {
+	return codeTemplates[use].Message(signature, lang, code)
 }
 
 // Note is what a message to a user is about.
@@ -67,8 +84,16 @@ var noteTexts = map[Note]fault.Text{ //nolint:gosec // sentences, no credentials
 	},
 }
 
-// NoteText is the message about a change to the account of its reader. signature is the
+var noteTemplates = func() map[Note]Template {
+	all := map[Note]Template{}
+	for about, text := range noteTexts {
+		all[about] = Register(Template{Key: "note-" + string(about), Text: text})
+	}
+	return all
+}()
+
+// NoteMessage is the message about a change to the account of its reader. signature is the
 // shop's name.
-func NoteText(signature string, about Note) fault.Text {
-	return fault.T("[{shop}] {says}", "【{shop}】{says}", "shop", signature, "says", noteTexts[about])
+func NoteMessage(signature string, about Note, lang httpx.Language) Message {
+	return noteTemplates[about].Message(signature, lang)
 }

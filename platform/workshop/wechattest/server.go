@@ -23,8 +23,14 @@ type Server struct {
 	Secret           string // of both
 	URL              string
 
+	// Subscribed are the people who get messages, each once in the mini program.
+	Subscribed map[string]int
+
 	mu    sync.Mutex
 	codes map[string]*person
+	token map[string]string // of each app
+	asked int               // calls for a token
+	got   []Message
 	calls atomic.Int64
 	ill   atomic.Int64 // an errcode for every exchange; 0 means none
 }
@@ -37,11 +43,14 @@ type person struct {
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{AppID: "wx0123456789abcdef", MiniAppID: "wxfedcba9876543210", Secret: rand.Text(), codes: map[string]*person{}}
+	s := &Server{AppID: "wx0123456789abcdef", MiniAppID: "wxfedcba9876543210", Secret: rand.Text(), codes: map[string]*person{}, Subscribed: map[string]int{}, token: map[string]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /sns/oauth2/access_token", func(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, s.AppID, "code") })
 	mux.HandleFunc("GET /sns/jscode2session", func(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, s.MiniAppID, "js_code") })
 	mux.HandleFunc("GET /connect/oauth2/authorize", s.authorize)
+	mux.HandleFunc("POST /cgi-bin/stable_token", s.stableToken)
+	mux.HandleFunc("POST /cgi-bin/message/subscribe/send", func(w http.ResponseWriter, r *http.Request) { s.take(w, r, s.MiniAppID) })
+	mux.HandleFunc("POST /cgi-bin/message/template/send", func(w http.ResponseWriter, r *http.Request) { s.take(w, r, s.AppID) })
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	s.URL = srv.URL

@@ -18,7 +18,6 @@ import (
 	"math/big"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +42,7 @@ const (
 	// digits are what a person can remember while switching apps.
 	digits = 6
 	// lifetime allows for a message that arrives late.
-	lifetime = 5 * time.Minute
+	lifetime = sms.CodeLifetime
 	// attempts per code for the address that requested it, and as many for all
 	// others together: strangers cannot use up the attempts of the phone's holder. At
 	// ten codes a day an attacker has a chance of 1 in 10,000 a day to guess a
@@ -186,8 +185,9 @@ func (s *Service) give(ctx context.Context, phone account.Phone, purpose sms.Use
 	if err != nil {
 		return fmt.Errorf("account: store a code: %w", err)
 	}
-	text := sms.CodeText(s.store.Config.SMSSignature, purpose, code, lifetime)
-	err = s.sender.Send(ctx, sms.Message{ID: ids.New().String(), Phone: string(phone), Text: text[lang]})
+	m := sms.CodeMessage(s.store.Config.SMSSignature, purpose, code, lang)
+	m.ID, m.Phone = ids.New().String(), string(phone)
+	err = s.sender.Send(ctx, m)
 	result := taken
 	switch {
 	case errors.Is(err, sms.ErrRefused):

@@ -67,7 +67,8 @@ func (s *Service) SendDue(ctx context.Context) error {
 		if err == nil {
 			err = s.sendNote(ctx, n)
 		}
-		if refused, coded := errors.AsType[*fault.Error](err); err != nil && n.Attempts < noteAttempts && (!coded || refused.Kind == fault.Unavailable) {
+		// A note that may have been sent is not sent twice: its reader acts on one.
+		if refused, coded := errors.AsType[*fault.Error](err); err != nil && !errors.Is(err, sms.ErrUnclear) && n.Attempts < noteAttempts && (!coded || refused.Kind == fault.Unavailable) {
 			continue // the claim's end is the next attempt
 		}
 		if err != nil {
@@ -87,6 +88,7 @@ func (s *Service) sendNote(ctx context.Context, n accountdb.ClaimNoteRow) error 
 	if n.About == staffCode {
 		return s.give(ctx, phone, sms.ForLogin, phone.Language(), staffCode)
 	}
-	text := sms.NoteText(s.store.Config.SMSSignature, sms.Note(n.About))
-	return s.sender.Send(ctx, sms.Message{ID: n.ID.String(), Phone: *n.Phone, Text: text[phone.Language()]})
+	m := sms.NoteMessage(s.store.Config.SMSSignature, sms.Note(n.About), phone.Language())
+	m.ID, m.Phone = n.ID.String(), *n.Phone
+	return s.sender.Send(ctx, m)
 }

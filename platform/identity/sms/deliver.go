@@ -1,0 +1,96 @@
+package sms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptrace"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"stampede/platform/edge/outbound"
+)
+
+// ErrUnclear is wrapped by an ErrUnavailable after which the provider may have sent the
+// message all the same, because it does not recognize one that it gets again. A code may be
+// sent again; another text is sent twice then.
+var ErrUnclear = errors.New("sms: the message may have been sent")
+
+// Verdict is what a provider's answer means.
+type Verdict uint8
+
+// The verdicts. After Failed and Unclear the provider itself is in trouble.
+const (
+	Taken   Verdict = iota
+	Refused         // it will never send this message
+	Later           // it sends others: the number's limit, the balance, a template
+	Failed          // it has not sent it
+	Unclear         // it may have sent it
+)
+
+// Answer is a provider's answer. Code is logged, the rest of it is not: it repeats the phone.
+type Answer struct {
+	Code string
+	Verdict
+}
+
+// API is a provider's API, over which messages go in its form.
+type API struct {
+	*outbound.Client
+	Log *slog.Logger
+	// Deduplicates means that the provider sends a message once, however often it gets its id.
+	Deduplicates bool
+}
+
+// legible is what a code may be; a provider that is none could answer with the phone.
+var legible = regexp.MustCompile(`^[A-Za-z0-9._-]{1,80}$`)
+
+// Deliver makes the call that sends a message and returns Sender's errors.
+func (a API) Deliver(ctx context.Context, m Message, r outbound.Request, read func(outbound.Reply) Answer) error {
+	var wrote atomic.Bool
+	var got *Answer
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
+	err := a.Do(ctx, r, func(reply outbound.Reply) error {
+		answer := read(reply)
+		if !legible.MatchString(answer.Code) {
+			answer.Code = fmt.Sprintf("status %d", reply.Status)
+		}
+		if got = &answer; answer.Verdict == Failed || answer.Verdict == Unclear {
+			return fmt.Errorf("sms: the provider answered %s", answer.Code)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		if sent := got == nil && wrote.Load() || got != nil && got.Verdict == Unclear; sent && !a.Deduplicates {
+			err = fmt.Errorf("%w: %w", ErrUnclear, err)
+		}
+		a.Log.WarnContext(ctx, "SMS not sent", "message", m.ID, "template", m.Template, "error", err)
+		return ErrUnavailable.After(time.Minute).Because(err)
+	case got.Verdict == Later:
+		a.Log.WarnContext(ctx, "SMS not sent", "message", m.ID, "template", m.Template, "code", got.Code)
+		return ErrUnavailable.After(time.Minute).Because(fmt.Errorf("sms: the provider answered %s", got.Code))
+	case got.Verdict == Refused:
+		a.Log.WarnContext(ctx, "SMS refused by the provider", "message", m.ID, "template", m.Template, "code", got.Code)
+		return ErrRefused
+	}
+	return nil
+}
+
+// NoTemplate refuses a message whose text has no id at the provider.
+func (a API) NoTemplate(ctx context.Context, m Message) error {
+	a.Log.WarnContext(ctx, "SMS not sent: --sms-templates has no id for its text", "message", m.ID, "template", m.Template)
+	return ErrRefused
+}
+
+// ProviderConfig is how a provider is reached that sends only approved texts.
+type ProviderConfig struct {
+	URL           string // empty: its public address
+	KeyID, Secret string // of the API key
+	AppID         string // Tencent Cloud's SdkAppId
+	Signature     string // what each text begins with, without its brackets
+	Templates     TemplateIDs
+	outbound.Config
+}
