@@ -179,7 +179,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--sandbox-sms --sms-gateway-url=https://sms.example.com --sms-gateway-secret=" + secret, "exclude each other", false},
 		{"--smtp-url=smtp.example.com:465 --mail-from=shop@shop.example", "--smtp-url must be like smtps://", false},
 		{"--smtp-url=smtps://smtp.example.com", "--mail-from must be an address", false},
-		{"--smtp-password=p", "--smtp-password and --mail-from need --smtp-url", false},
+		{"--smtp-password=p", "--smtp-password needs --smtp-url", false},
 		{"--sms-provider=carrier", "--sms-provider must be one of", true},
 		{"--wechat-app-id=wx1", "give both or neither", false},
 		{"--wechat-mini-app-secret=s", "--wechat-mini-app-id and --wechat-mini-app-secret belong together", false},

@@ -25,8 +25,11 @@ func (s Settings) Sends() bool { return s.SMTPURL != "" }
 func (s Settings) Check() error {
 	var wrong []error
 	if !s.Sends() {
-		if s.SMTPPassword != "" || s.MailFrom != "" {
-			wrong = append(wrong, errors.New("--smtp-password and --mail-from need --smtp-url, the mail server: give it, or none of them"))
+		if s.SMTPPassword != "" {
+			wrong = append(wrong, errors.New("--smtp-password needs --smtp-url, the mail server: give both or neither"))
+		}
+		if s.MailFrom != "" {
+			wrong = append(wrong, errors.New("--mail-from needs --smtp-url, the mail server: give both or neither"))
 		}
 		return errors.Join(wrong...)
 	}

@@ -296,7 +296,7 @@ func TestProviderSettings(t *testing.T) {
 		}},
 		{sms.Aliyun, func(s *sms.Settings) { s.SMSTemplates = append(s.SMSTemplates, "code-logn=1") }, []string{`"code-logn" is none of code-bind`}},
 		{sms.Aliyun, func(s *sms.Settings) { s.SMSTemplates = append(s.SMSTemplates, "code-login=2") }, []string{"must give one id for code-login"}},
-		{"gateway", func(s *sms.Settings) { s.SMSTemplates = nil }, []string{"give --sms-provider=tencent or aliyun"}},
+		{"gateway", func(s *sms.Settings) { s.SMSTemplates = nil }, []string{"is a provider's: give --sms-provider=tencent or aliyun"}},
 	} {
 		set := settings(c.provider, "https://sms.example.com")
 		c.change(&set)

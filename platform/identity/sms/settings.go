@@ -98,9 +98,12 @@ func (s Settings) checkProvider() (wrong []error) {
 var errPrivate = errors.New("--sms-gateway-url must begin with https://, or http:// and a loopback address")
 
 func (s Settings) checkGateway() error {
+	for flag, given := range map[string]bool{"key-id": s.SMSKeyID != "", "app-id": s.SMSAppID != "", "templates": len(s.SMSTemplates) > 0} {
+		if given {
+			return fmt.Errorf("--sms-%s is a provider's: give --sms-provider=tencent or aliyun as well, or leave it out", flag)
+		}
+	}
 	switch {
-	case s.SMSKeyID != "" || s.SMSAppID != "" || len(s.SMSTemplates) > 0:
-		return errors.New("--sms-key-id, --sms-app-id and --sms-templates are a provider's: give --sms-provider=tencent or aliyun, or none of them")
 	case (s.SMSGatewayURL == "") != (s.SMSGatewaySecret == ""):
 		return errors.New("--sms-gateway-url and --sms-gateway-secret belong together: give both or neither")
 	case s.SMSGatewayURL == "":

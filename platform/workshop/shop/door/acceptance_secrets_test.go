@@ -92,7 +92,15 @@ func secretFlags(t *testing.T) (names []string) {
 	for _, line := range regexp.MustCompile(`(?m)^--(\S+) .* \((?:empty|set, .*)\) `).FindAllStringSubmatch(out.String(), -1) {
 		given[line[1]] = line[1] != "config" // which would be read
 	}
-	value := func(flag string) string { return "given-for-" + flag }
+	value := func(flag string) string {
+		switch flag { // those without which another is refused
+		case "smtp-url":
+			return "smtps://user@given-for-smtp-url"
+		case "mail-from":
+			return "given-for@mail-from.example"
+		}
+		return "given-for-" + flag
+	}
 	for range len(given) { // until none is refused for what it is
 		out.Reset()
 		errs.Reset()
