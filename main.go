@@ -444,7 +444,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 
 	s.identity.Routes(s.order.Forget, s.payment.Forget, s.messages.Forget)
 	for _, module := range []interface{ Routes(rt *httpx.Router) }{
-		s.seckill, s.door, s.inventory, s.order, s.payment, s.desk, s.notify, s.webhooks,
+		s.seckill, s.door, s.inventory, s.order, s.payment, s.desk, s.notify, s.webhooks, s.messages,
 	} {
 		module.Routes(s.identity.Router)
 	}

@@ -42,9 +42,8 @@ CREATE TABLE notify.message_days (
 
 -- What the shop has set in the back office; without the row, the defaults.
 CREATE TABLE notify.message_rules (
-    one     boolean PRIMARY KEY DEFAULT true CHECK (one),
-    rules   jsonb   NOT NULL,
-    version int     NOT NULL DEFAULT 1
+    one   boolean PRIMARY KEY DEFAULT true CHECK (one),
+    rules jsonb   NOT NULL
 );
 
 -- Texts of the shop in place of the built-in ones.

@@ -62,7 +62,7 @@ func TestRefusedMessageIsDead(t *testing.T) {
 func TestBudgetStopsRemindersOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t, takes)
-	b.change(func(r *Rules) { r.Budget, r.BudgetPer, r.QuietUntil = 2, "day", r.QuietFrom })
+	b.rule(func(r *Rules) { r.Budget, r.BudgetPer, r.QuietUntil = 2, "day", r.QuietFrom })
 	users := []int64{b.user(hangzhou), b.user("+8613800138001"), b.user("+8613800138002")}
 	b.opens(5, 10*time.Minute, users...)
 	require.NoError(t, b.remind(t.Context()))

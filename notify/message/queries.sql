@@ -51,11 +51,11 @@ SELECT day, kind, channel, sent, parts, dead, dropped FROM notify.message_days W
 -- name: Messages :many
 -- The newest first.
 SELECT * FROM notify.messages
-WHERE (@before::uuid = '00000000-0000-0000-0000-000000000000' OR id < @before) AND (@state::text = '' OR state = @state) AND (@kind::text = '' OR kind = @kind)
+WHERE id < @before AND (@state::text = '' OR state = @state) AND (@kind::text = '' OR kind = @kind)
 ORDER BY id DESC LIMIT @most;
 
 -- name: MessagesOfOrder :many
-SELECT * FROM notify.messages WHERE order_no = @order_no AND NOT offer ORDER BY id DESC LIMIT @most;
+SELECT * FROM notify.messages WHERE order_no = @order_no AND NOT offer AND id < @before ORDER BY id DESC LIMIT @most;
 
 -- name: Redrive :many
 -- Dead messages are tried again, for a while from now on if their own time is over; the one, or all of a kind.
@@ -87,12 +87,14 @@ UPDATE notify.messages m SET recipient = '', state = CASE WHEN m.state = 'waitin
 WHERE m.user_id = @user_id;
 
 -- name: Rules :one
-SELECT rules, version FROM notify.message_rules;
+SELECT rules FROM notify.message_rules;
 
--- name: PutRules :execrows
--- Nothing if someone else has changed them since they were read.
-INSERT INTO notify.message_rules AS r (rules, version) SELECT @rules::jsonb, 1 WHERE @version::int = 0 OR EXISTS (SELECT FROM notify.message_rules)
-ON CONFLICT (one) DO UPDATE SET rules = excluded.rules, version = r.version + 1 WHERE r.version = @version;
+-- name: LockRules :one
+-- The row, which is made of the defaults where there is none; one change at a time.
+INSERT INTO notify.message_rules AS r (rules) VALUES (@defaults) ON CONFLICT (one) DO UPDATE SET rules = r.rules RETURNING rules;
+
+-- name: PutRules :exec
+UPDATE notify.message_rules SET rules = @rules;
 
 -- name: Texts :many
 SELECT * FROM notify.message_texts ORDER BY kind, channel, language;

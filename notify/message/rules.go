@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,24 +13,31 @@ import (
 	"stampede/notify/message/internal/messagedb"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
 )
 
-// Rules are what the shop has decided about its messages.
-type Rules struct {
+// MessageSettings is what the shop has decided about all of its messages.
+type MessageSettings struct {
 	Language   string `json:"language" enum:"auto,en,zh" doc:"Of shoppers who have chosen none; auto: by the country of the phone"`
 	Budget     int64  `json:"budget" minimum:"0" maximum:"1000000000" doc:"Messages that may be charged in a period; an SMS of two parts counts twice. When they are used up, reminders and units back are not sent, and an alarm says so; messages about orders always are. 0: no limit"`
 	BudgetPer  string `json:"budget_per" enum:"day,month" doc:"The period, by the shop's time zone"`
 	QuietFrom  string `json:"quiet_from" pattern:"^([01][0-9]|2[0-3]):[0-5][0-9]$" example:"22:00" doc:"From then on no reminder and no units back is sent, in the shop's time zone"`
 	QuietUntil string `json:"quiet_until" pattern:"^([01][0-9]|2[0-3]):[0-5][0-9]$" example:"08:00" doc:"The same as quiet_from: there are no quiet hours"`
-	Kinds      []Rule `json:"kinds" nullable:"false" maxItems:"8"`
 }
 
-// Rule is what it has decided about one kind.
-type Rule struct {
+// MessageRule is what it has decided about one kind.
+type MessageRule struct {
 	Kind         Kind     `json:"kind" enum:"reminder,won,deadline,paid,shipped,refunded,units_back,dispute"`
 	On           bool     `json:"on"`
 	Channels     []string `json:"channels" nullable:"false" maxItems:"3" enum:"sms,wechat,mail" doc:"The first that reaches the shopper is used"`
 	AheadMinutes int      `json:"ahead_minutes,omitempty" minimum:"0" maximum:"1440" doc:"Of reminder and deadline: how long before"`
+}
+
+// Rules are both.
+type Rules struct {
+	MessageSettings
+	Kinds []MessageRule `json:"kinds" nullable:"false"`
 }
 
 const (
@@ -42,9 +48,9 @@ const (
 )
 
 func defaultRules() Rules {
-	r := Rules{Language: "auto", BudgetPer: "month", QuietFrom: "22:00", QuietUntil: "08:00"}
+	r := Rules{MessageSettings: MessageSettings{Language: "auto", BudgetPer: "month", QuietFrom: "22:00", QuietUntil: "08:00"}}
 	for _, k := range Kinds {
-		rule := Rule{Kind: k, On: true, Channels: slices.Clone(ChannelNames)}
+		rule := MessageRule{Kind: k, On: true, Channels: slices.Clone(ChannelNames)}
 		switch k {
 		case Reminder:
 			rule.AheadMinutes = reminderAhead
@@ -58,68 +64,92 @@ func defaultRules() Rules {
 }
 
 // of is the rule of a kind: off, if there is none.
-func (r *Rules) of(k Kind) Rule {
+func (r *Rules) of(k Kind) MessageRule {
 	for _, rule := range r.Kinds {
 		if rule.Kind == k {
 			return rule
 		}
 	}
-	return Rule{Kind: k}
+	return MessageRule{Kind: k}
 }
 
-func (r Rule) ahead() time.Duration { return time.Duration(r.AheadMinutes) * time.Minute }
+func (r MessageRule) ahead() time.Duration { return time.Duration(r.AheadMinutes) * time.Minute }
 
 // check refuses what the schema lets pass.
-func (r *Rules) check() error {
+func (r MessageRule) check() error {
 	var flaws fault.Flaws
-	seen := map[Kind]bool{}
-	for i, rule := range r.Kinds {
-		at := fmt.Sprintf("body.kinds[%d]", i)
-		flaws.Add(!seen[rule.Kind], at+".kind", rule.Kind, fault.T("Each kind is listed once.", "每种消息只能列出一次。"))
-		seen[rule.Kind] = true
-		flaws.Add(!rule.On || len(rule.Channels) > 0, at+".channels", nil, fault.T("A kind that is on needs a channel.", "开启的消息至少需要一个渠道。"))
-		distinct := slices.Compact(slices.Sorted(slices.Values(rule.Channels)))
-		flaws.Add(len(distinct) == len(rule.Channels), at+".channels", strings.Join(rule.Channels, ", "), fault.T("Each channel is listed once.", "每个渠道只能列出一次。"))
-		flaws.Add(!rule.On || rule.Kind != Reminder || rule.AheadMinutes >= 5, at+".ahead_minutes", rule.AheadMinutes,
-			fault.T("Reminders begin at least 5 minutes before the opening: the last minute is the crowd's.", "开抢提醒至少提前 5 分钟，开抢前最后一分钟不再发送。"))
-		flaws.Add(!rule.On || rule.Kind != Deadline || rule.AheadMinutes >= 1, at+".ahead_minutes", rule.AheadMinutes,
-			fault.T("The warning comes at least a minute before the deadline.", "付款提醒至少提前 1 分钟。"))
-	}
-	for _, k := range Kinds {
-		flaws.Add(seen[k], "body.kinds", nil, fault.T("{kind} is missing.", "缺少 {kind}。", "kind", k))
-	}
+	flaws.Add(!r.On || len(r.Channels) > 0, "body.channels", nil, fault.T("A kind that is on needs a channel.", "开启的消息至少需要一个渠道。"))
+	distinct := slices.Compact(slices.Sorted(slices.Values(r.Channels)))
+	flaws.Add(len(distinct) == len(r.Channels), "body.channels", strings.Join(r.Channels, ", "), fault.T("Each channel is listed once.", "每个渠道只能列出一次。"))
+	flaws.Add(!r.On || r.Kind != Reminder || r.AheadMinutes >= 5, "body.ahead_minutes", r.AheadMinutes,
+		fault.T("Reminders begin at least 5 minutes before the opening: the last minute is the crowd's.", "开抢提醒至少提前 5 分钟，开抢前最后一分钟不再发送。"))
+	flaws.Add(!r.On || r.Kind != Deadline || r.AheadMinutes >= 1, "body.ahead_minutes", r.AheadMinutes,
+		fault.T("The warning comes at least a minute before the deadline.", "付款提醒至少提前 1 分钟。"))
 	return flaws.Err()
 }
 
 // rulesFor is how long rules are remembered: how late a change takes effect.
 const rulesFor = 2 * time.Second
 
-// rules are the current ones; version is 0 until the shop has set some.
+// rules are the current ones.
 func (s *Service) rules(ctx context.Context) (Rules, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.readAt.IsZero() && time.Since(s.readAt) < rulesFor {
 		return s.read, nil
 	}
-	r, _, err := s.readRules(ctx)
+	r, err := s.readRules(ctx)
 	if err == nil {
 		s.read, s.readAt = r, time.Now()
 	}
 	return r, err
 }
 
-func (s *Service) readRules(ctx context.Context) (r Rules, version int32, err error) {
-	row, err := messagedb.New(s.deps.DB).Rules(ctx)
+func (s *Service) readRules(ctx context.Context) (r Rules, err error) {
+	raw, err := messagedb.New(s.deps.DB).Rules(ctx)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return defaultRules(), 0, nil
+		return defaultRules(), nil
 	}
 	if err == nil {
-		err = json.Unmarshal(row.Rules, &r)
+		err = json.Unmarshal(raw, &r)
 	}
+	return r, failed("read the shop's rules", err)
+}
+
+// change changes the rules in a transaction, and records it.
+func (s *Service) change(ctx context.Context, to func(r *Rules) error) (now Rules, err error) {
+	defaults, err := json.Marshal(defaultRules())
 	if err != nil {
-		return r, 0, fmt.Errorf("message: read the shop's rules: %w", err)
+		return now, failed("encode the rules", err)
 	}
-	return r, row.Version, nil
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		q := messagedb.New(tx)
+		raw, err := q.LockRules(ctx, defaults)
+		if err != nil {
+			return err
+		}
+		var before Rules
+		if err := errors.Join(json.Unmarshal(raw, &before), json.Unmarshal(raw, &now)); err != nil {
+			return failed("read the shop's rules", err)
+		}
+		if err := to(&now); err != nil {
+			return err
+		}
+		if raw, err = json.Marshal(now); err != nil {
+			return failed("encode the rules", err)
+		}
+		if err := q.PutRules(ctx, raw); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, "message.rules", "messages", audit.Change{Before: before, After: now})
+	})
+	if err != nil {
+		return now, unreachable(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read, s.readAt = now, time.Now()
+	return now, nil
 }
 
 // quiet returns the quiet hours that a moment lies in.

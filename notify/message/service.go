@@ -26,7 +26,7 @@ import (
 
 // Settings are what depends on the shop's contract with its gateway.
 type Settings struct {
-	Rate int `name:"messages-per-second" default:"200" env:"STAMPEDE_MESSAGES_PER_SECOND" help:"Messages to shoppers that all instances together send in a second, at most: what the SMS gateway allows. A hundred thousand reminders take nine minutes at 200."`
+	Rate int `name:"messages-per-second" default:"200" env:"STAMPEDE_MESSAGES_PER_SECOND" help:"Messages to shoppers that all instances together send in a second, at most: what the SMS gateway allows. A hundred thousand reminders take nine minutes at 200." rare:""`
 }
 
 // Check refuses a rate that sends nothing, or that no gateway takes.
@@ -104,9 +104,9 @@ func New(cfg Settings, deps Deps) *Service {
 		deps: deps, keys: auth.Keys("unsubscribe", deps.SigningKeys...), holder: ids.New().String(),
 		limit: rate.NewLimiter(rate.Limit(cfg.Rate), max(1, cfg.Rate/10)),
 		done: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_messages_total", Help: "Attempts to send messages to shoppers, by kind, channel and result: sent, failed, dead or dropped.",
+			Name: "stampede_shopper_messages_total", Help: "Attempts to send messages to shoppers, by kind, channel and result: sent, failed, dead or dropped.",
 		}, []string{"kind", "channel", "result"}),
-		waiting: auto.NewGauge(prometheus.GaugeOpts{Name: "stampede_messages_waiting", Help: "Messages to shoppers that are to be sent, as the sending instance counts them."}),
+		waiting: auto.NewGauge(prometheus.GaugeOpts{Name: "stampede_shopper_messages_waiting", Help: "Messages to shoppers that are to be sent, as the sending instance counts them."}),
 		now:     time.Now, backoff: backoff, idle: idleEvery, page: walkPage,
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
-	"stampede/notify/message/internal/messagedb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -172,6 +171,8 @@ func setup(t testing.TB, verdict func(int, sms.Message) int) *bundle {
 		tokens: auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now),
 	}
 	b.Service = b.instance()
+	b.router = httpx.NewRouter(b.tokens, b.deps.Log, "test", prometheus.NewRegistry())
+	b.Routes(b.router)
 	return b
 }
 
@@ -247,18 +248,12 @@ func (b *bundle) ask(user int64, role auth.Role, method, path string, body any) 
 	return httpxtest.Ask(b.t, b.router, token, method, path, body)
 }
 
-// change sets the shop's rules.
-func (b *bundle) change(to func(r *Rules)) {
+// rule sets the shop's rules.
+func (b *bundle) rule(to func(r *Rules)) {
 	b.t.Helper()
-	r, version, err := b.readRules(b.t.Context())
+	ctx := auth.Into(b.t.Context(), auth.Principal{UserID: 7, Role: auth.Admin})
+	_, err := b.change(ctx, func(r *Rules) error { to(r); return nil })
 	require.NoError(b.t, err)
-	to(&r)
-	raw, err := json.Marshal(r)
-	require.NoError(b.t, err)
-	n, err := messagedb.New(b.db).PutRules(b.t.Context(), messagedb.PutRulesParams{Rules: raw, Version: version})
-	require.NoError(b.t, err)
-	require.Equal(b.t, "rules changed", n, 1)
-	b.readAt = time.Time{}
 }
 
 // opens puts an item on sale that these users have reserved.

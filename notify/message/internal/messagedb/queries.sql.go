@@ -226,6 +226,18 @@ func (q *Queries) ForgetWalks(ctx context.Context) error {
 	return err
 }
 
+const lockRules = `-- name: LockRules :one
+INSERT INTO notify.message_rules AS r (rules) VALUES ($1) ON CONFLICT (one) DO UPDATE SET rules = r.rules RETURNING rules
+`
+
+// The row, which is made of the defaults where there is none; one change at a time.
+func (q *Queries) LockRules(ctx context.Context, defaults []byte) ([]byte, error) {
+	row := q.db.QueryRow(ctx, lockRules, defaults)
+	var rules []byte
+	err := row.Scan(&rules)
+	return rules, err
+}
+
 const make = `-- name: Make :exec
 INSERT INTO notify.messages (id, kind, about, user_id, order_no, offer, facts, next_try, expires_at)
 SELECT unnest($1::uuid[]), $2, unnest($3::text[]), unnest($4::bigint[]), unnest($5::uuid[]),
@@ -263,7 +275,7 @@ func (q *Queries) Make(ctx context.Context, arg MakeParams) error {
 
 const messages = `-- name: Messages :many
 SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at FROM notify.messages
-WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR id < $1) AND ($2::text = '' OR state = $2) AND ($3::text = '' OR kind = $3)
+WHERE id < $1 AND ($2::text = '' OR state = $2) AND ($3::text = '' OR kind = $3)
 ORDER BY id DESC LIMIT $4
 `
 
@@ -319,16 +331,17 @@ func (q *Queries) Messages(ctx context.Context, arg MessagesParams) ([]NotifyMes
 }
 
 const messagesOfOrder = `-- name: MessagesOfOrder :many
-SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at FROM notify.messages WHERE order_no = $1 AND NOT offer ORDER BY id DESC LIMIT $2
+SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at FROM notify.messages WHERE order_no = $1 AND NOT offer AND id < $2 ORDER BY id DESC LIMIT $3
 `
 
 type MessagesOfOrderParams struct {
 	OrderNo ids.ID
+	Before  ids.ID
 	Most    int32
 }
 
 func (q *Queries) MessagesOfOrder(ctx context.Context, arg MessagesOfOrderParams) ([]NotifyMessage, error) {
-	rows, err := q.db.Query(ctx, messagesOfOrder, arg.OrderNo, arg.Most)
+	rows, err := q.db.Query(ctx, messagesOfOrder, arg.OrderNo, arg.Before, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -424,23 +437,13 @@ func (q *Queries) PutPreferences(ctx context.Context, arg PutPreferencesParams) 
 	return err
 }
 
-const putRules = `-- name: PutRules :execrows
-INSERT INTO notify.message_rules AS r (rules, version) SELECT $1::jsonb, 1 WHERE $2::int = 0 OR EXISTS (SELECT FROM notify.message_rules)
-ON CONFLICT (one) DO UPDATE SET rules = excluded.rules, version = r.version + 1 WHERE r.version = $2
+const putRules = `-- name: PutRules :exec
+UPDATE notify.message_rules SET rules = $1
 `
 
-type PutRulesParams struct {
-	Rules   []byte
-	Version int32
-}
-
-// Nothing if someone else has changed them since they were read.
-func (q *Queries) PutRules(ctx context.Context, arg PutRulesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, putRules, arg.Rules, arg.Version)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) PutRules(ctx context.Context, rules []byte) error {
+	_, err := q.db.Exec(ctx, putRules, rules)
+	return err
 }
 
 const putText = `-- name: PutText :exec
@@ -530,19 +533,14 @@ func (q *Queries) RemoveText(ctx context.Context, arg RemoveTextParams) error {
 }
 
 const rules = `-- name: Rules :one
-SELECT rules, version FROM notify.message_rules
+SELECT rules FROM notify.message_rules
 `
 
-type RulesRow struct {
-	Rules   []byte
-	Version int32
-}
-
-func (q *Queries) Rules(ctx context.Context) (RulesRow, error) {
+func (q *Queries) Rules(ctx context.Context) ([]byte, error) {
 	row := q.db.QueryRow(ctx, rules)
-	var i RulesRow
-	err := row.Scan(&i.Rules, &i.Version)
-	return i, err
+	var rules []byte
+	err := row.Scan(&rules)
+	return rules, err
 }
 
 const saveWalk = `-- name: SaveWalk :exec

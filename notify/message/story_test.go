@@ -1,0 +1,385 @@
+package message
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/notify/message/internal/messagedb"
+	"stampede/order/disputeevent"
+	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
+	"stampede/seckill/seckillevent"
+)
+
+// A reminder, a win, a warning, a payment, a parcel, a refund, an answer and returned units arrive at the gateway's stand-in, in both
+// languages, each once, although it fails half of the time, every event comes twice, and two instances share the work.
+func TestShopperHearsTheWholeStoryOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, halfOfTheTime())
+	b.rule(func(r *Rules) { r.QuietUntil = r.QuietFrom })
+	users, phones := []int64{b.user(hangzhou), b.user(london)}, []string{hangzhou, london}
+	other := b.instance()
+	stream := bustest.Open(t)
+	// The durables are shared: the first instance's handlers serve both.
+	stop, err := stream.Subscribe(t.Context(), b.Subscriptions(), func(_ context.Context, _ string, m bus.Msg, cause error) error {
+		t.Errorf("%s is dead: %v", m.Subject, cause)
+		return nil
+	})
+	require.NoError(t, err)
+	defer stop(context.Background())
+	for _, s := range []*Service{b.Service, other} {
+		stopWork := pgtest.Work(t, s.sendLoop)
+		defer stopWork()
+	}
+	publish := func(subject string, payload []byte) {
+		t.Helper()
+		for range 2 { // as another message, so that the stream does not drop it
+			require.NoError(t, stream.Publish(t.Context(), subject, ids.New(), payload))
+		}
+	}
+	encoded := func(v any) []byte {
+		raw, err := json.Marshal(v)
+		require.NoError(t, err)
+		return raw
+	}
+	told := 0
+	arrives := func(what string) {
+		t.Helper()
+		told++
+		pgtest.Eventually(t, 30*time.Second, func() bool { return b.count(sent) == told*len(users) && b.count(waiting) == 0 }, what+" arrives")
+	}
+
+	b.opens(5, 10*time.Minute, users...)
+	for _, s := range []*Service{b.Service, other} {
+		require.NoError(t, s.remind(t.Context()))
+	}
+	b.dueNow()
+	arrives("the reminder")
+	deadline := time.Now().Add(time.Hour).Truncate(time.Minute)
+	var placed []orderevent.Order
+	for _, user := range users {
+		placed = append(placed, pending(user, deadline))
+	}
+	publish(orderevent.SubjectCreated, event(t, "", placed...).Data)
+	arrives("the win")
+	b.rule(func(r *Rules) { r.Kinds[2].AheadMinutes = 29 })
+	for i := range placed {
+		placed[i].PayDeadline = time.Now().Add(28 * time.Minute)
+		placed[i].CreatedAt = time.Now().Add(-time.Hour)
+	}
+	slices.SortFunc(placed, func(a, b orderevent.Order) int { return slices.Compare(a.No[:], b.No[:]) })
+	placed[1].PayDeadline = placed[0].PayDeadline
+	b.orders.unpaid = placed
+	for range 2 {
+		require.NoError(t, b.warn(t.Context()))
+	}
+	arrives("the warning")
+	for i := range placed {
+		placed[i].Status, placed[i].PaidAt = orderevent.StatusPaid, time.Now()
+	}
+	publish(orderevent.SubjectPaid, event(t, "", placed...).Data)
+	arrives("the payment")
+	for i := range placed {
+		placed[i].Handover, b.orders.parcels[placed[i].No] = orderevent.HandoverShipped, fmt.Sprintf("SF%d", placed[i].UserID)
+	}
+	publish(orderevent.SubjectShipped, event(t, "", placed...).Data)
+	publish(orderevent.SubjectCompleted, event(t, "", placed...).Data)
+	arrives("the parcel")
+	for _, o := range placed {
+		publish(paymentevent.SubjectRefunded, encoded(paymentevent.Refunded{Refund: paymentevent.Refund{RefundNo: ids.New(), OrderNo: o.No, UserID: o.UserID, Amount: 100, Currency: "CNY"}}))
+	}
+	arrives("the refund")
+	for _, o := range placed {
+		publish(disputeevent.SubjectAnswered, encoded(disputeevent.Changed{DisputeNo: ids.New(), OrderNo: o.No, UserID: o.UserID, Version: 2}))
+	}
+	arrives("the answer")
+	for _, user := range users {
+		b.ask(user, "shopper", http.MethodPut, "/api/v1/items/5/units-back", nil).Want(t, "ask", 200, "", `"asked":true`)
+	}
+	publish(seckillevent.SubjectItemUnitsBack, encoded(seckillevent.Items{Items: []seckillevent.Item{{ItemID: 5, Left: 1}}}))
+	arrives("the news of returned units")
+
+	for i, phone := range phones {
+		texts := b.gw.to(phone)
+		if len(texts) != len(Kinds) {
+			t.Errorf("%s got %d texts: %s", phone, len(texts), strings.Join(texts, "\n"))
+		}
+		signature := []string{"【好店】", "[好店] "}[i]
+		for _, said := range texts {
+			if !strings.HasPrefix(said, signature) || strings.ContainsAny(said, "{}") {
+				t.Errorf("%s got %q", phone, said)
+			}
+		}
+		all := strings.Join(texts, "\n")
+		require.Contains(t, phone, all, fmt.Sprintf("SF%d", users[i]))
+		require.Contains(t, phone, all, [][]string{{"拒收请回复R", "已发货", "退款¥1.00"}, {"Reply STOP to opt out", "is on its way", "refunded ¥1.00"}}[i]...)
+		require.Equal(t, "ways out", strings.Count(all, []string{"回复R", "STOP"}[i]), 2)
+	}
+	for id, tries := range b.gw.tries {
+		if tries != 2 {
+			t.Errorf("%s was sent %d times", id, tries)
+		}
+	}
+}
+
+// A process that is killed between the sending and the note sends its messages once more, under the same ids, which the
+// gateway takes once.
+func TestKilledSenderRepeatsAtMostOnceUnderTheSameID(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)), pending(b.user(london), time.Now().Add(time.Hour)))
+	killed := b.instance()
+	rows, err := messagedb.New(b.db).Claim(t.Context(), messagedb.ClaimParams{ClaimedFor: claimFor, Most: claimAtMost})
+	require.NoError(t, err)
+	work, err := killed.prepareBatch(t.Context(), rows, false)
+	require.NoError(t, err)
+	for i := range rows {
+		var out outcome
+		m, ready := work.decide(&rows[i], &out)
+		require.Equal(t, "ready", ready, true)
+		work.send(t.Context(), &rows[i], m, &out)
+	}
+	n, err := b.batch(t.Context(), false)
+	require.NoError(t, err)
+	require.Equal(t, "claimed while the claim lasts", n, 0)
+	b.dueNow() // the claim has ended
+	b.drain()
+	require.Equal(t, "taken and calls", []int{len(b.gw.taken), b.gw.calls}, []int{2, 4})
+}
+
+// Two instances that both believe to lead share the rows: none is sent twice.
+func TestTwoSendersShareTheRows(t *testing.T) {
+	t.Parallel()
+	const messages = 450
+	b := setup(t, takes)
+	user := b.user(hangzhou)
+	var placed []orderevent.Order
+	for range messages {
+		placed = append(placed, pending(user, time.Now().Add(time.Hour)))
+	}
+	b.happens(orderevent.SubjectCreated, placed...)
+	var senders sync.WaitGroup
+	for _, s := range []*Service{b.Service, b.instance()} {
+		senders.Go(func() {
+			for {
+				if n, err := s.batch(t.Context(), false); n == 0 || err != nil {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		})
+	}
+	senders.Wait()
+	require.Equal(t, "sent, taken and calls", []int{b.count(sent), len(b.gw.taken), b.gw.calls}, []int{messages, messages, messages})
+}
+
+// Offers keep the quiet hours: a reminder that would fall into them comes before, one that waits too long is dropped, and
+// a win comes at any time.
+func TestQuietHours(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	midnight := time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC)
+	r := defaultRules()
+	from, until := r.reminding(midnight)
+	require.Equal(t, "reminders of midnight", []time.Time{from, until}, []time.Time{midnight.Add(-135 * time.Minute), midnight.Add(-2 * time.Hour)})
+	from, until = r.reminding(midnight.Add(20 * time.Hour))
+	require.Equal(t, "reminders of 20:00", []time.Time{from, until}, []time.Time{midnight.Add(19*time.Hour + 45*time.Minute), midnight.Add(20*time.Hour - time.Minute)})
+	for clock, quiet := range map[time.Duration]bool{0: true, 7*time.Hour + 59*time.Minute: true, 8 * time.Hour: false, 22*time.Hour - 1: false, 22 * time.Hour: true} {
+		_, _, is := r.quiet(midnight.Add(clock))
+		require.Equal(t, "quiet at "+clock.String(), is, quiet)
+	}
+	now := time.Now().UTC()
+	b.rule(func(r *Rules) {
+		r.QuietFrom, r.QuietUntil = now.Add(-time.Hour).Format("15:04"), now.Add(time.Hour).Format("15:04")
+	})
+	user := b.user(hangzhou)
+	insertOffer := func(about string, expire time.Time) {
+		made, err := b.prepare(t.Context(), UnitsBack, []draft{{user: user, about: about, expire: expire}})
+		require.NoError(t, err)
+		require.NoError(t, insert(t.Context(), b.db, made))
+	}
+	insertOffer("soon", now.Add(10*time.Minute))
+	insertOffer("later", now.Add(3*time.Hour))
+	b.happens(orderevent.SubjectCreated, pending(user, now.Add(time.Hour)))
+	for _, offers := range []bool{false, true} {
+		_, err := b.batch(t.Context(), offers)
+		require.NoError(t, err)
+	}
+	require.Equal(t, "dropped, waiting and sent", []any{b.reasons(dropped), b.count(waiting), b.count(sent)}, []any{"units_back: quiet hours", 1, 1})
+	require.Equal(t, "waits for the end", pgtest.Read[bool](t, b.db, `SELECT next_try > now() + interval '50 minutes' AND attempts = 0 FROM notify.messages WHERE state = 'waiting'`), true)
+}
+
+// Who has unsubscribed gets no reminder but the win, by the page's switch and by the link of a mail program; a forged link
+// and a look at the page change nothing.
+func TestUnsubscribedGetsNoReminderButTheWin(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	b.rule(func(r *Rules) { r.QuietUntil = r.QuietFrom })
+	bySwitch, byLink, subscribed := b.user(hangzhou), b.user(london), b.user("+8613800138001")
+	const me = "/api/v1/me/messages"
+	b.ask(bySwitch, "shopper", http.MethodGet, me, nil).Want(t, "default", 200, "", `"offers":true`, `"language":""`)
+	b.ask(bySwitch, "shopper", http.MethodPut, me, map[string]any{"offers": false, "language": "en"}).Want(t, "switch", 200, "", `"offers":false`)
+	b.ask(bySwitch, "shopper", http.MethodPut, me, map[string]any{"offers": false, "language": "fr"}).Want(t, "no such language", 422, "invalid")
+	link := strings.TrimPrefix(b.unsubscribeLink(byLink), b.deps.BaseURL)
+	forged := strings.Replace(link, "?t=A", "?t=B", 1)
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{{http.MethodGet, link, 200}, {http.MethodPost, forged, 404}, {http.MethodGet, forged, 404}, {http.MethodPost, unsubscribePath, 404}} {
+		b.ask(byLink, "shopper", c.method, c.path, nil).Want(t, c.method+c.path, c.status, "")
+	}
+	b.ask(byLink, "shopper", http.MethodGet, me, nil).Want(t, "not yet", 200, "", `"offers":true`)
+	b.ask(byLink, "shopper", http.MethodPost, link, nil).Want(t, "one click", 200, "")
+	b.ask(byLink, "shopper", http.MethodGet, me, nil).Want(t, "unsubscribed", 200, "", `"offers":false`)
+	b.opens(5, 10*time.Minute, bySwitch, byLink, subscribed)
+	require.NoError(t, b.remind(t.Context()))
+	b.dueNow()
+	b.drain()
+	require.Equal(t, "dropped", b.reasons(dropped), "reminder: unsubscribed, reminder: unsubscribed")
+	b.happens(orderevent.SubjectCreated, pending(bySwitch, time.Now().Add(time.Hour)), pending(byLink, time.Now().Add(time.Hour)))
+	b.drain()
+	require.Equal(t, "texts", []int{len(b.gw.to(hangzhou)), len(b.gw.to(london)), len(b.gw.to("+8613800138001"))}, []int{1, 1, 1})
+	require.Contains(t, "the chosen language", b.gw.to(hangzhou)[0], "You got 1")
+}
+
+// A session that is moved is told with its new time, and its old reminders are dropped; one that opens in less than a
+// minute is left to the crowd.
+func TestReminderFollowsItsSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	b.rule(func(r *Rules) { r.QuietUntil = r.QuietFrom })
+	user := b.user(hangzhou)
+	o := b.opens(5, 10*time.Minute, user)
+	second := o
+	second.ItemID = 6
+	b.sale.openings, b.sale.reserved[6] = append(b.sale.openings, second), []int64{user}
+	b.opens(7, 50*time.Second, user)
+	for range 2 {
+		require.NoError(t, b.remind(t.Context()))
+	}
+	require.Equal(t, "one for the session", b.count(waiting), 1)
+	spread := pgtest.Read[bool](t, b.db, `SELECT next_try < $1 AND expires_at = $1 FROM notify.messages`, o.OpensAt.Add(-calm))
+	require.Equal(t, "is sent before the last minute", spread, true)
+	for i := range 2 {
+		b.sale.openings[i].OpensAt = o.OpensAt.Add(2 * time.Minute)
+	}
+	require.NoError(t, b.remind(t.Context()))
+	b.dueNow()
+	b.drain()
+	require.Equal(t, "sent and dropped", []any{b.count(sent), b.reasons(dropped)}, []any{1, "reminder: the session was moved or ended"})
+}
+
+// An erased user is told nothing more, and no row says where they were told.
+func TestErasedUserIsToldNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	user := b.user(hangzhou)
+	b.happens(orderevent.SubjectCreated, pending(user, time.Now().Add(time.Hour)))
+	b.drain()
+	b.opens(5, time.Hour)
+	b.ask(user, "shopper", http.MethodPut, "/api/v1/items/5/units-back", nil).Want(t, "ask", 200, "")
+	b.ask(user, "shopper", http.MethodPut, "/api/v1/me/messages", map[string]any{"offers": false, "language": "en"}).Want(t, "prefer", 200, "")
+	b.happens(orderevent.SubjectCreated, pending(user, time.Now().Add(time.Hour)))
+	tx := pgtest.Begin(t, b.db)
+	require.NoError(t, b.Forget(t.Context(), tx, user))
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Equal(t, "dropped", b.reasons(dropped), "won: erased")
+	left := pgtest.Read[int](t, b.db, `SELECT count(*) FILTER (WHERE recipient <> '')::int + (SELECT count(*) FROM notify.units_back_asks)::int + (SELECT count(*) FROM notify.message_preferences)::int FROM notify.messages`)
+	require.Equal(t, "what names the user", left, 0)
+}
+
+// A channel that refuses a message passes it to the shopper's next one.
+func TestNextChannelTakesWhatTheFirstRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	letters := &box{}
+	b.deps.Channels[ChannelWeChat] = &box{err: errNoPhone}
+	b.deps.Channels[ChannelMail] = letters
+	b.rule(func(r *Rules) { r.Kinds[1].Channels = []string{ChannelWeChat, ChannelMail, ChannelSMS} })
+	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)))
+	b.drain()
+	require.Equal(t, "row", pgtest.Read[string](t, b.db, `SELECT concat_ws(' ', state, channel, recipient) FROM notify.messages`), "sent mail masked")
+	if len(letters.got) != 1 || letters.got[0].Subject == "" || !strings.Contains(letters.got[0].Body, "https://shop.example/?order=") || letters.got[0].Unsubscribe != "" {
+		t.Errorf("got %+v", letters.got)
+	}
+}
+
+// box is a channel of this process.
+type box struct {
+	mu  sync.Mutex
+	err error
+	got []Text
+}
+
+func (c *box) Addresses(_ context.Context, users []int64) (map[int64]string, error) {
+	found := map[int64]string{}
+	for _, user := range users {
+		found[user] = "somewhere"
+	}
+	return found, nil
+}
+
+func (c *box) Send(_ context.Context, m Text) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	c.got = append(c.got, m)
+	return nil
+}
+
+func (c *box) Masked(string) string { return "masked" }
+
+// While a channel is away nothing is lost, and what dies of it can be sent again while it is true.
+func TestDeadMessagesAreRedriven(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	away := &box{err: errors.New("no route to host")}
+	b.deps.Channels = map[string]Channel{ChannelMail: away}
+	user := b.user(hangzhou)
+	o := pending(user, time.Now().Add(time.Hour))
+	b.happens(orderevent.SubjectCreated, o)
+	o.Status, o.PaidAt = orderevent.StatusPaid, time.Now()
+	other := pending(user, time.Now().Add(time.Hour))
+	b.happens(orderevent.SubjectPaid, o)
+	b.happens(orderevent.SubjectCreated, other)
+	_, err := b.batch(t.Context(), false)
+	require.NoError(t, err)
+	require.Equal(t, "waiting", b.reasons(waiting), "paid: no route to host, won: no route to host")
+	pgtest.Exec(t, b.db, `UPDATE notify.messages SET expires_at = now() - interval '1 second' WHERE state = 'waiting'`)
+	b.dueNow()
+	b.drain()
+	require.Equal(t, "dead", b.reasons(dead), "paid: too late, won: too late")
+	list := b.ask(7, "viewer", http.MethodGet, "/api/v1/admin/shopper-messages?state=dead", nil).Want(t, "list", 200, "", `"kind":"won"`, `"kind":"paid"`)
+	if strings.Contains(string(list.Raw), "13800138000") {
+		t.Errorf("the list has a phone: %s", list.Raw)
+	}
+	b.ask(7, "viewer", http.MethodGet, "/api/v1/admin/shopper-messages?order_no="+other.No.String(), nil).Want(t, "of an order", 200, "", `"kind":"won"`)
+	away.err = nil
+	paid := pgtest.Read[ids.ID](t, b.db, `SELECT id FROM notify.messages WHERE kind = 'paid'`)
+	won := pgtest.Read[ids.ID](t, b.db, `SELECT id FROM notify.messages WHERE kind = 'won' AND state = 'dead'`)
+	const path = "/api/v1/admin/shopper-messages/"
+	b.ask(7, "viewer", http.MethodPost, path+paid.String()+"/redrive", nil).Want(t, "a viewer", 403, "forbidden")
+	b.ask(7, "operator", http.MethodPost, path+paid.String()+"/redrive", nil).Want(t, "the payment", 200, "", `"redriven":1`)
+	b.ask(7, "operator", http.MethodPost, path+won.String()+"/redrive", nil).Want(t, "a deadline that is over", 404, "not-found")
+	b.ask(7, "operator", http.MethodPost, path+"redrive", map[string]any{"kind": "won"}).Want(t, "all", 200, "", `"redriven":0`)
+	b.drain()
+	require.Equal(t, "sent under its id", away.got[0].ID, paid.String())
+	b.ask(7, "viewer", http.MethodGet, path+"days", nil).Want(t, "days", 200, "", `"dead":1`, `"sent":1`)
+}

@@ -1,0 +1,144 @@
+package message
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
+)
+
+// Every built-in text has only placeholders of its kind, and is at most two SMS.
+func TestBuiltInTexts(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	for _, k := range Kinds {
+		for lang := range languages {
+			var flaws fault.Flaws
+			checkText(&flaws, "body", k, bodies[k][lang])
+			checkText(&flaws, "subject", k, subjects[k][lang])
+			require.NoError(t, flaws.Err())
+			v := operators{b.Service}.looks(place{k, ChannelSMS, httpx.Language(lang)}, texts{}.of(k, ChannelSMS, httpx.Language(lang)), true)
+			if v.Parts > 2 || strings.ContainsAny(v.Preview, "{}") {
+				t.Errorf("%s is %d SMS: %s", k, v.Parts, v.Preview)
+			}
+		}
+	}
+}
+
+// What operators write is checked, shown, sent, and gone with an empty body.
+func TestOperatorWritesATextAndTestsIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	operator := b.user(london)
+	const path = "/api/v1/admin/shopper-message-texts/won/sms/en"
+	write := func(body string) map[string]any { return map[string]any{"body": body, "template": "SMS_1"} }
+	b.ask(7, "admin", http.MethodPut, path, write("Hi {name}, {tracking}")).Want(t, "unknown placeholders", 422, "invalid", "{name} is no placeholder", "{tracking} is no placeholder", "{item}")
+	b.ask(7, "admin", http.MethodPut, path, write("Hi {item")).Want(t, "a stray brace", 422, "invalid", "A brace stands for a placeholder")
+	b.ask(7, "admin", http.MethodPut, path, map[string]any{"body": "Hi", "subject": "Hi"}).Want(t, "a subject", 422, "invalid", "Only e-mails")
+	b.ask(7, "operator", http.MethodPut, path, write("Hi")).Want(t, "an operator", 403, "forbidden")
+	b.ask(7, "viewer", http.MethodPost, path+"/preview", write("Yours: {item}")).Want(t, "preview", 200, "", `[好店] Yours: Phone 12 Pro`, `"parts":1`)
+	b.ask(7, "admin", http.MethodPut, path, write("Yours: {item}")).Want(t, "write", 200, "", `"built_in":false`)
+	b.ask(operator, "operator", http.MethodPost, path+"/test", nil).Want(t, "test", 200, "")
+	b.ask(7, "operator", http.MethodPost, path+"/test", nil).Want(t, "no phone", 409, "message-no-address")
+	user := b.user("+12025550123")
+	b.happens(orderevent.SubjectCreated, pending(user, time.Now().Add(time.Hour)))
+	b.drain()
+	require.Equal(t, "sent", strings.Join(append(b.gw.to(london), b.gw.to("+12025550123")...), "|"), "[好店] Yours: Phone 12 Pro|[好店] Yours: 手机")
+	last := b.gw.taken[len(b.gw.taken)-1]
+	if last.Template != "SMS_1" || len(last.Params) != 1 || last.Params[0].Name != "item" || last.Params[0].Value != "手机" {
+		t.Errorf("the gateway got %+v", last)
+	}
+	b.ask(7, "admin", http.MethodPut, path, write(" ")).Want(t, "built in again", 200, "", `"built_in":true`, "You got")
+	b.ask(7, "viewer", http.MethodGet, path, nil).Want(t, "one", 200, "", `"built_in":true`)
+	b.ask(7, "viewer", http.MethodGet, "/api/v1/admin/shopper-message-texts", nil).Want(t, "all", 200, "", `"kind":"dispute"`)
+}
+
+func TestRulesAreCheckedAndApply(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	const path = "/api/v1/admin/shopper-message-rules"
+	b.ask(7, "viewer", http.MethodGet, path, nil).Want(t, "defaults", 200, "", `"available":["sms"]`, `"ahead_minutes":15`)
+	for says, body := range map[string]map[string]any{
+		"needs a channel":    {"on": true, "channels": []string{}},
+		"listed once":        {"on": true, "channels": []string{"sms", "sms"}, "ahead_minutes": 9},
+		"at least 5 minutes": {"on": true, "channels": []string{"sms"}, "ahead_minutes": 4},
+	} {
+		b.ask(7, "admin", http.MethodPut, path+"/reminder", body).Want(t, says, 422, "invalid", says)
+	}
+	b.ask(7, "admin", http.MethodPut, path+"/won", map[string]any{"on": false, "channels": []string{}}).Want(t, "off", 200, "")
+	general := map[string]any{"language": "zh", "budget": 9, "budget_per": "day", "quiet_from": "23:00", "quiet_until": "07:00"}
+	b.ask(7, "admin", http.MethodPut, path, general).Want(t, "general", 200, "", `"budget":9`)
+	general["quiet_from"] = "24:00"
+	b.ask(7, "admin", http.MethodPut, path, general).Want(t, "no such hour", 422, "invalid")
+	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)))
+	require.Equal(t, "messages of a kind that is off", b.count(waiting), 0)
+	r, err := b.instance().rules(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "another instance reads", []any{r.Language, r.of(Won).On, r.of(Paid).On}, []any{"zh", false, true})
+}
+
+func TestParts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, text string
+		china      bool
+		want       int
+	}{
+		{"nothing", "", false, 1}, {"GSM, one", strings.Repeat("a", 160), false, 1}, {"GSM, two", strings.Repeat("a", 161), false, 2}, {"GSM, full two", strings.Repeat("a", 306), false, 2},
+		{"GSM, three", strings.Repeat("a", 307), false, 3}, {"an escape counts two", strings.Repeat("a", 159) + "€", false, 2}, {"an escape is not split", strings.Repeat("a", 152) + "€" + strings.Repeat("a", 152), false, 3},
+		{"wide, one", strings.Repeat("好", 70), false, 1}, {"wide, two", strings.Repeat("好", 71), false, 2}, {"wide, full two", strings.Repeat("好", 134), false, 2}, {"wide, three", strings.Repeat("好", 135), false, 3},
+		{"an emoji counts two", strings.Repeat("好", 69) + "😀", false, 2}, {"an emoji is not split", strings.Repeat("好", 66) + "😀" + strings.Repeat("好", 66), false, 3},
+		{"China counts letters alike", strings.Repeat("a", 71), true, 2}, {"China, one", strings.Repeat("a", 70), true, 1},
+	} {
+		require.Equal(t, c.name, Parts(c.text, c.china), c.want)
+	}
+}
+
+// FuzzParts compares with an independent formula: the units of GSM 03.38 or of UTF-16, divided by the room of a part, where
+// a part loses a place for each pair that would be split.
+func FuzzParts(f *testing.F) {
+	for _, text := range []string{"", "Hello", strings.Repeat("€", 90), strings.Repeat("好😀", 40), "\x00", strings.Repeat("{}", 80)} {
+		f.Add(text, true)
+		f.Add(text, false)
+	}
+	const twice = "\f^{}\\[~]|€"
+	f.Fuzz(func(t *testing.T, text string, china bool) {
+		var starts []bool // whether a character begins at each unit
+		wide := china
+		for _, r := range text {
+			wide = wide || !strings.ContainsRune(gsmBasic+twice, r)
+		}
+		for _, r := range text {
+			n := len(utf16.Encode([]rune{r}))
+			if !wide {
+				n = 1 + strings.Count(twice, string(r))
+			}
+			for i := range n {
+				starts = append(starts, i == 0)
+			}
+		}
+		one, many := 160, 153
+		if wide {
+			one, many = 70, 67
+		}
+		want := 1
+		if len(starts) > one {
+			want = 0
+			for at := 0; at < len(starts); want++ {
+				at += many
+				if at < len(starts) && !starts[at] {
+					at--
+				}
+			}
+		}
+		if got := Parts(text, china); got != want {
+			t.Fatalf("%q, China %v: %d parts, want %d", text, china, got, want)
+		}
+	})
+}
