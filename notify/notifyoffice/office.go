@@ -1,5 +1,5 @@
-// Package notifyoffice describes the back office's pages about webhooks: the shop's own
-// systems that get events, with their deliveries. See platform/edge/office for how such a
+// Package notifyoffice describes the back office's pages about webhooks, the shop's own
+// systems that get events, and about the messages that shoppers get. See platform/edge/office for how such a
 // description becomes pages.
 package notifyoffice
 
@@ -19,20 +19,23 @@ const (
 	api   = "/api/v1/admin/webhooks"
 )
 
-// Section is the part of the office about webhooks.
+// Section is the part of the office about webhooks and messages.
 func Section() kit.Section {
 	return kit.Section{
-		Files: files, Words: words,
-		Menu: []kit.Entry{{Path: hooks, Name: kit.Text{"Webhooks", "Webhook"}, Role: auth.Viewer, Later: true}},
-		Pages: []kit.Page{
+		Files: files, Words: allWords(),
+		Menu: []kit.Entry{
+			{Path: messages, Name: kit.Text{"Messages to shoppers", "顾客消息"}, Role: auth.Viewer, Later: true},
+			{Path: hooks, Name: kit.Text{"Webhooks", "Webhook"}, Role: auth.Viewer, Later: true},
+		},
+		Pages: append([]kit.Page{
 			{Path: hooks, Title: kit.Text{"Webhooks", "Webhook"}, Role: auth.Viewer, Template: "webhooks.html", Reads: []kit.Read{{Name: "doc", Path: api}}},
 			{
 				Path: hook, Title: kit.Text{"Webhook", "Webhook 详情"}, Role: auth.Viewer, Template: "webhook.html",
 				Filters: []kit.Field{{Name: "failed", Label: kit.Text{"Only failed", "仅看失败"}, Kind: kit.Tick}},
 				Reads:   []kit.Read{{Name: "doc", Path: api + "/{id}"}, {Name: "attempts", Path: api + "/{id}/attempts", Query: true}},
 			},
-		},
-		Acts: acts,
+		}, messagePages...),
+		Acts: append(acts, messageActs...),
 	}
 }
 
