@@ -132,8 +132,8 @@ func (s operators) list(ctx context.Context, in *listInput) (*httpx.PageOutput[S
 	return httpx.PageOf(in.PageInput, rows, view, func(m messagedb.NotifyMessage) string { return m.ID.String() }), nil
 }
 
-// MessageDay is what became of the messages of a kind in a channel on a day.
-type MessageDay struct {
+// ShopperMessageDay is what became of the messages of a kind in a channel on a day.
+type ShopperMessageDay struct {
 	Day     string `json:"day" format:"date" example:"2026-11-11"`
 	Kind    Kind   `json:"kind" example:"won"`
 	Channel string `json:"channel" example:"sms" doc:"Empty for what no channel took"`
@@ -147,13 +147,13 @@ type daysInput struct {
 	Days int `query:"days" minimum:"1" maximum:"92" default:"7" doc:"How many, with today, by the shop's time zone"`
 }
 
-func (s operators) days(ctx context.Context, in *daysInput) (*httpx.PageOutput[MessageDay], error) {
+func (s operators) days(ctx context.Context, in *daysInput) (*httpx.PageOutput[ShopperMessageDay], error) {
 	rows, err := messagedb.New(s.deps.DB).Days(ctx, dayOf(s.now().In(s.deps.Zone)).AddDate(0, 0, 1-in.Days))
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return httpx.PageOf(httpx.PageInput{Limit: len(rows)}, rows, func(d messagedb.NotifyMessageDay) MessageDay {
-		return MessageDay{d.Day.Format(time.DateOnly), Kind(d.Kind), d.Channel, d.Sent, d.Parts, d.Dead, d.Dropped}
+	return httpx.PageOf(httpx.PageInput{Limit: len(rows)}, rows, func(d messagedb.NotifyMessageDay) ShopperMessageDay {
+		return ShopperMessageDay{d.Day.Format(time.DateOnly), Kind(d.Kind), d.Channel, d.Sent, d.Parts, d.Dead, d.Dropped}
 	}, nil), nil
 }
 
@@ -209,8 +209,8 @@ func (s operators) redrive(ctx context.Context, subject string, p messagedb.Redr
 	return httpx.Answer(MessagesRedriven{len(again)}), nil
 }
 
-// MessageRules are the shop's rules, with the channels that it has.
-type MessageRules struct {
+// ShopperMessageRules are the shop's rules, with the channels that it has.
+type ShopperMessageRules struct {
 	Rules
 	Available []string `json:"available" nullable:"false" doc:"The channels that the server has; the others are passed over" example:"[\"sms\"]"`
 	Used      int64    `json:"used" doc:"What was charged in the period of the budget"`
@@ -218,7 +218,7 @@ type MessageRules struct {
 
 type noInput struct{}
 
-func (s operators) getRules(ctx context.Context, _ *noInput) (*httpx.Output[MessageRules], error) {
+func (s operators) getRules(ctx context.Context, _ *noInput) (*httpx.Output[ShopperMessageRules], error) {
 	r, err := s.readRules(ctx)
 	if err != nil {
 		return nil, unreachable(err)
@@ -226,19 +226,19 @@ func (s operators) getRules(ctx context.Context, _ *noInput) (*httpx.Output[Mess
 	return s.shown(ctx, r)
 }
 
-func (s operators) shown(ctx context.Context, r Rules) (*httpx.Output[MessageRules], error) {
+func (s operators) shown(ctx context.Context, r Rules) (*httpx.Output[ShopperMessageRules], error) {
 	used, err := messagedb.New(s.deps.DB).PartsSince(ctx, r.budgetFrom(s.now().In(s.deps.Zone)))
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return httpx.Answer(MessageRules{r, s.available(), used}), nil
+	return httpx.Answer(ShopperMessageRules{r, s.available(), used}), nil
 }
 
-type generalInput struct{ Body MessageSettings }
+type generalInput struct{ Body ShopperMessageSettings }
 
-func (s operators) putGeneral(ctx context.Context, in *generalInput) (*httpx.Output[MessageRules], error) {
+func (s operators) putGeneral(ctx context.Context, in *generalInput) (*httpx.Output[ShopperMessageRules], error) {
 	r, err := s.change(ctx, func(r *Rules) error {
-		r.MessageSettings = in.Body
+		r.ShopperMessageSettings = in.Body
 		return nil
 	})
 	if err != nil {
@@ -256,8 +256,8 @@ type ruleInput struct {
 	} `nameHint:"MessageRuleSetting"`
 }
 
-func (s operators) putRule(ctx context.Context, in *ruleInput) (*httpx.Output[MessageRules], error) {
-	rule := MessageRule{in.Kind, in.Body.On, in.Body.Channels, in.Body.AheadMinutes}
+func (s operators) putRule(ctx context.Context, in *ruleInput) (*httpx.Output[ShopperMessageRules], error) {
+	rule := ShopperMessageRule{in.Kind, in.Body.On, in.Body.Channels, in.Body.AheadMinutes}
 	if err := rule.check(); err != nil {
 		return nil, err
 	}
@@ -301,13 +301,13 @@ func (s shoppers) routes(rt *httpx.Router) {
 	rt.Mux.Post(unsubscribePath, s.unsubscribe)
 }
 
-// MessagePreferences are what a shopper wants.
-type MessagePreferences struct {
+// ShopperMessagePreferences are what a shopper wants.
+type ShopperMessagePreferences struct {
 	Offers   bool   `json:"offers" doc:"Reminders before an opening that you have reserved, and news of returned units"`
 	Language string `json:"language" enum:",en,zh" doc:"Empty: the shop's"`
 }
 
-func (s shoppers) preferences(ctx context.Context, _ *noInput) (*httpx.Output[MessagePreferences], error) {
+func (s shoppers) preferences(ctx context.Context, _ *noInput) (*httpx.Output[ShopperMessagePreferences], error) {
 	row, err := messagedb.New(s.deps.DB).Preferences(ctx, auth.From(ctx).UserID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		row.Offers, err = true, nil
@@ -315,12 +315,12 @@ func (s shoppers) preferences(ctx context.Context, _ *noInput) (*httpx.Output[Me
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return httpx.Answer(MessagePreferences(row)), nil
+	return httpx.Answer(ShopperMessagePreferences(row)), nil
 }
 
-type preferInput struct{ Body MessagePreferences }
+type preferInput struct{ Body ShopperMessagePreferences }
 
-func (s shoppers) prefer(ctx context.Context, in *preferInput) (*httpx.Output[MessagePreferences], error) {
+func (s shoppers) prefer(ctx context.Context, in *preferInput) (*httpx.Output[ShopperMessagePreferences], error) {
 	p := messagedb.PutPreferencesParams{UserID: auth.From(ctx).UserID, Offers: in.Body.Offers, Language: in.Body.Language}
 	if err := messagedb.New(s.deps.DB).PutPreferences(ctx, p); err != nil {
 		return nil, unreachable(err)

@@ -17,8 +17,8 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-// MessageSettings is what the shop has decided about all of its messages.
-type MessageSettings struct {
+// ShopperMessageSettings is what the shop has decided about all of its messages.
+type ShopperMessageSettings struct {
 	Language   string `json:"language" enum:"auto,en,zh" doc:"Of shoppers who have chosen none; auto: by the country of the phone"`
 	Budget     int64  `json:"budget" minimum:"0" maximum:"1000000000" doc:"Messages that may be charged in a period; an SMS of two parts counts twice. When they are used up, reminders and units back are not sent, and an alarm says so; messages about orders always are. 0: no limit"`
 	BudgetPer  string `json:"budget_per" enum:"day,month" doc:"The period, by the shop's time zone"`
@@ -26,8 +26,8 @@ type MessageSettings struct {
 	QuietUntil string `json:"quiet_until" pattern:"^([01][0-9]|2[0-3]):[0-5][0-9]$" example:"08:00" doc:"The same as quiet_from: there are no quiet hours"`
 }
 
-// MessageRule is what it has decided about one kind.
-type MessageRule struct {
+// ShopperMessageRule is what it has decided about one kind.
+type ShopperMessageRule struct {
 	Kind         Kind     `json:"kind" enum:"reminder,won,deadline,paid,shipped,refunded,units_back,dispute"`
 	On           bool     `json:"on"`
 	Channels     []string `json:"channels" nullable:"false" maxItems:"3" enum:"sms,wechat,mail" doc:"The first that reaches the shopper is used"`
@@ -36,8 +36,8 @@ type MessageRule struct {
 
 // Rules are both.
 type Rules struct {
-	MessageSettings
-	Kinds []MessageRule `json:"kinds" nullable:"false"`
+	ShopperMessageSettings
+	Kinds []ShopperMessageRule `json:"kinds" nullable:"false"`
 }
 
 const (
@@ -48,9 +48,9 @@ const (
 )
 
 func defaultRules() Rules {
-	r := Rules{MessageSettings: MessageSettings{Language: "auto", BudgetPer: "month", QuietFrom: "22:00", QuietUntil: "08:00"}}
+	r := Rules{ShopperMessageSettings: ShopperMessageSettings{Language: "auto", BudgetPer: "month", QuietFrom: "22:00", QuietUntil: "08:00"}}
 	for _, k := range Kinds {
-		rule := MessageRule{Kind: k, On: true, Channels: slices.Clone(ChannelNames)}
+		rule := ShopperMessageRule{Kind: k, On: true, Channels: slices.Clone(ChannelNames)}
 		switch k {
 		case Reminder:
 			rule.AheadMinutes = reminderAhead
@@ -64,19 +64,19 @@ func defaultRules() Rules {
 }
 
 // of is the rule of a kind: off, if there is none.
-func (r *Rules) of(k Kind) MessageRule {
+func (r *Rules) of(k Kind) ShopperMessageRule {
 	for _, rule := range r.Kinds {
 		if rule.Kind == k {
 			return rule
 		}
 	}
-	return MessageRule{Kind: k}
+	return ShopperMessageRule{Kind: k}
 }
 
-func (r MessageRule) ahead() time.Duration { return time.Duration(r.AheadMinutes) * time.Minute }
+func (r ShopperMessageRule) ahead() time.Duration { return time.Duration(r.AheadMinutes) * time.Minute }
 
 // check refuses what the schema lets pass.
-func (r MessageRule) check() error {
+func (r ShopperMessageRule) check() error {
 	var flaws fault.Flaws
 	flaws.Add(!r.On || len(r.Channels) > 0, "body.channels", nil, fault.T("A kind that is on needs a channel.", "开启的消息至少需要一个渠道。"))
 	distinct := slices.Compact(slices.Sorted(slices.Values(r.Channels)))

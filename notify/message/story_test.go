@@ -41,8 +41,7 @@ func TestShopperHearsTheWholeStoryOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer stop(context.Background())
 	for _, s := range []*Service{b.Service, other} {
-		stopWork := pgtest.Work(t, s.sendLoop)
-		defer stopWork()
+		pgtest.Work(t, s.sendLoop)
 	}
 	publish := func(subject string, payload []byte) {
 		t.Helper()

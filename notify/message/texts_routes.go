@@ -52,8 +52,8 @@ func (s operators) textRoutes(rt *httpx.Router) {
 	}, s.test)
 }
 
-// MessageText is a text with what it looks like.
-type MessageText struct {
+// ShopperMessageText is a text with what it looks like.
+type ShopperMessageText struct {
 	Kind         Kind     `json:"kind" example:"won"`
 	Channel      string   `json:"channel" example:"sms"`
 	Language     string   `json:"language" enum:"en,zh"`
@@ -71,12 +71,12 @@ type MessageText struct {
 const sampleUser = 0
 
 // looks fills a text with examples.
-func (s operators) looks(p place, t text, builtIn bool) MessageText {
+func (s operators) looks(p place, t text, builtIn bool) ShopperMessageText {
 	f, now := sampleFacts(s.now()), s.now()
 	words := f.words(ids.New(), p.language, now, s.deps.Zone)
 	words[fillUnsubscribe] = s.unsubscribeLink(sampleUser)
 	m := s.compose(t, p.kind, p.channel, p.language, words, ids.ID{})
-	v := MessageText{
+	v := ShopperMessageText{
 		Kind: p.kind, Channel: p.channel, Language: languages[p.language], Body: t.Body, Template: t.Template, BuiltIn: builtIn,
 		Placeholders: p.kind.fills(), Preview: m.Body, Characters: utf8.RuneCountInString(m.Body),
 	}
@@ -91,12 +91,12 @@ func (s operators) looks(p place, t text, builtIn bool) MessageText {
 	return v
 }
 
-func (s operators) listTexts(ctx context.Context, _ *noInput) (*httpx.PageOutput[MessageText], error) {
+func (s operators) listTexts(ctx context.Context, _ *noInput) (*httpx.PageOutput[ShopperMessageText], error) {
 	own, err := s.textsNow(ctx)
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	page := httpx.Page[MessageText]{Data: []MessageText{}}
+	page := httpx.Page[ShopperMessageText]{Data: []ShopperMessageText{}}
 	for _, k := range Kinds {
 		for _, channel := range s.available() {
 			for lang := range languages {
@@ -124,7 +124,7 @@ func (in *TextInput) place() place {
 	return p
 }
 
-func (s operators) getText(ctx context.Context, in *TextInput) (*httpx.Output[MessageText], error) {
+func (s operators) getText(ctx context.Context, in *TextInput) (*httpx.Output[ShopperMessageText], error) {
 	own, err := s.textsNow(ctx)
 	if err != nil {
 		return nil, unreachable(err)
@@ -134,15 +134,15 @@ func (s operators) getText(ctx context.Context, in *TextInput) (*httpx.Output[Me
 	return httpx.Answer(s.looks(p, own.of(p.kind, p.channel, p.language), !written)), nil
 }
 
-// MessageWriting is a text as an operator writes it.
-type MessageWriting struct {
+// ShopperMessageWriting is a text as an operator writes it.
+type ShopperMessageWriting struct {
 	Subject  string `json:"subject,omitempty" maxLength:"200" doc:"Of an e-mail"`
 	Body     string `json:"body" maxLength:"1000" doc:"With placeholders in braces, such as {item}; a signature and a way to opt out are added" example:"You got {item}. Pay {amount} by {time}."`
 	Template string `json:"template,omitempty" maxLength:"100" doc:"The provider's name of the approved text; empty: the kind and the language, such as won-zh" example:"SMS_123456"`
 }
 
 // checked is what an operator has written, if it can be sent.
-func (w MessageWriting) checked(p place, own texts) (text, error) {
+func (w ShopperMessageWriting) checked(p place, own texts) (text, error) {
 	var flaws fault.Flaws
 	body, subject := strings.TrimSpace(w.Body), strings.TrimSpace(w.Subject)
 	flaws.Add(body != "", "body.body", nil, fault.T("Write a text.", "请填写文案。"))
@@ -163,10 +163,10 @@ func (w MessageWriting) checked(p place, own texts) (text, error) {
 
 type writeInput struct {
 	TextInput
-	Body MessageWriting
+	Body ShopperMessageWriting
 }
 
-func (s operators) putText(ctx context.Context, in *writeInput) (*httpx.Output[MessageText], error) {
+func (s operators) putText(ctx context.Context, in *writeInput) (*httpx.Output[ShopperMessageText], error) {
 	p, builtIn := in.place(), strings.TrimSpace(in.Body.Body) == ""
 	var t text
 	if !builtIn {
@@ -197,7 +197,7 @@ func (s operators) putText(ctx context.Context, in *writeInput) (*httpx.Output[M
 	return httpx.Answer(s.looks(p, t, builtIn)), nil
 }
 
-func (s operators) preview(_ context.Context, in *writeInput) (*httpx.Output[MessageText], error) {
+func (s operators) preview(_ context.Context, in *writeInput) (*httpx.Output[ShopperMessageText], error) {
 	p := in.place()
 	t, err := in.Body.checked(p, nil)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s operators) preview(_ context.Context, in *writeInput) (*httpx.Output[Mes
 }
 
 // test sends a text, filled with examples, to the operator who asks.
-func (s operators) test(ctx context.Context, in *TextInput) (*httpx.Output[MessageText], error) {
+func (s operators) test(ctx context.Context, in *TextInput) (*httpx.Output[ShopperMessageText], error) {
 	p, user := in.place(), auth.From(ctx).UserID
 	own, err := s.textsNow(ctx)
 	if err != nil {

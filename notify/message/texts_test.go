@@ -90,11 +90,21 @@ func TestParts(t *testing.T) {
 		china      bool
 		want       int
 	}{
-		{"nothing", "", false, 1}, {"GSM, one", strings.Repeat("a", 160), false, 1}, {"GSM, two", strings.Repeat("a", 161), false, 2}, {"GSM, full two", strings.Repeat("a", 306), false, 2},
-		{"GSM, three", strings.Repeat("a", 307), false, 3}, {"an escape counts two", strings.Repeat("a", 159) + "€", false, 2}, {"an escape is not split", strings.Repeat("a", 152) + "€" + strings.Repeat("a", 152), false, 3},
-		{"wide, one", strings.Repeat("好", 70), false, 1}, {"wide, two", strings.Repeat("好", 71), false, 2}, {"wide, full two", strings.Repeat("好", 134), false, 2}, {"wide, three", strings.Repeat("好", 135), false, 3},
-		{"an emoji counts two", strings.Repeat("好", 69) + "😀", false, 2}, {"an emoji is not split", strings.Repeat("好", 66) + "😀" + strings.Repeat("好", 66), false, 3},
-		{"China counts letters alike", strings.Repeat("a", 71), true, 2}, {"China, one", strings.Repeat("a", 70), true, 1},
+		{"nothing", "", false, 1},
+		{"GSM, one", strings.Repeat("a", 160), false, 1},
+		{"GSM, two", strings.Repeat("a", 161), false, 2},
+		{"GSM, full two", strings.Repeat("a", 306), false, 2},
+		{"GSM, three", strings.Repeat("a", 307), false, 3},
+		{"an escape counts two", strings.Repeat("a", 159) + "€", false, 2},
+		{"an escape is not split", strings.Repeat("a", 152) + "€" + strings.Repeat("a", 152), false, 3},
+		{"wide, one", strings.Repeat("好", 70), false, 1},
+		{"wide, two", strings.Repeat("好", 71), false, 2},
+		{"wide, full two", strings.Repeat("好", 134), false, 2},
+		{"wide, three", strings.Repeat("好", 135), false, 3},
+		{"an emoji counts two", strings.Repeat("好", 69) + "😀", false, 2},
+		{"an emoji is not split", strings.Repeat("好", 66) + "😀" + strings.Repeat("好", 66), false, 3},
+		{"China counts letters alike", strings.Repeat("a", 71), true, 2},
+		{"China, one", strings.Repeat("a", 70), true, 1},
 	} {
 		require.Equal(t, c.name, Parts(c.text, c.china), c.want)
 	}
