@@ -380,7 +380,7 @@ func (s *server) openDoors(key []byte) error {
 		DB: s.Pools["order"], Standby: s.Standby, Orders: s.order,
 		Payments: s.payment.Payments, Refunds: s.payment.Refunds,
 		Cancel: s.payment.Cancel, CancelRefuses: payment.CancelRefuses,
-		Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
+		Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Zone: s.set.Sale.Zone(), Log: s.log,
 	})
 	s.notify = notify.New(notify.NewConfig(s.set.Push, s.set.Addresses.AllowedOrigins...), notify.Deps{
 		Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.BeforePush, Changed: s.order.ChangedOwn,

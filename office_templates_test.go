@@ -13,7 +13,7 @@ import (
 )
 
 // ofPages are the names that pages give to documents and what they add to them.
-var ofPages = []string{"export", "funnel", "phone", "code", "next", "link", "secret", "url", "picture", "challenge", "difficulty", "kind"}
+var ofPages = []string{"answer", "carriers", "export", "file", "file_name", "more", "sums", "funnel", "phone", "code", "next", "link", "secret", "url", "picture", "challenge", "difficulty", "kind"}
 
 // TestOfficeNamesMembersOfTheAPI: a template shows nothing for a member that the API does
 // not have, and no other test would notice.

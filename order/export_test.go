@@ -13,6 +13,7 @@ import (
 
 	"github.com/xuri/excelize/v2"
 
+	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/httpxtest"
@@ -156,4 +157,56 @@ func TestExportWaitsForASlowClientWithoutAConnection(t *testing.T) {
 	if rec := e.get(path+"?session_id=99", 99, auth.Viewer); rec.Code != http.StatusOK {
 		t.Errorf("an export after the others: %d %s", rec.Code, rec.Body)
 	}
+}
+
+// TestExportForPeople: whom it goes to and how, amounts in yuan, times in the shop's zone, words
+// in the reader's language, and no number that a spreadsheet would change.
+func TestExportForPeople(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t)
+	b := e.item(10)
+	m := e.placed(b, 1, 2)
+	no := m.Grants[0].No
+	e.delivered(no)
+	e.exec(`UPDATE orders.orders SET paid_at = '2026-11-11 12:00:00+00', handover = 'shipped' WHERE order_no = $1`, no)
+	e.exec(`UPDATE orders.details SET note = '=1+1' WHERE order_no = $1`, no)
+	e.exec(`INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no, at) VALUES ($1, $2, 'zto', '773123456789012', '2026-11-12 01:00:00+00')`, no.Bucket(), no)
+	e.searching(nil, booked{refunded: map[ids.ID]int64{no: 5}})
+	want := map[string]string{
+		"Status": "Shipped", "Recipient": "王小明", "Phone": "13800138000", "Address": "人民路 1 号", "Note": "=1+1", "Carrier": "ZTO Express", "Tracking number": "773123456789012",
+		"Shipped at": "2026-11-12 09:00:00", "Paid at": "2026-11-11 20:00:00", "Refunded": "0.05", "Discount": "0.00", "Order number": no.String(),
+	}
+	check := func(format string, rows [][]string) {
+		t.Helper()
+		for name, value := range want {
+			if i := slices.Index(rows[0], name); i < 0 || strings.TrimSuffix(strings.TrimPrefix(rows[1][i], "'"), "\t") != value {
+				t.Errorf("%s: %s is not %q in %q", format, name, value, rows)
+			}
+		}
+	}
+	rec := e.get("/api/v1/admin/orders/export?for=people&status=paid", 99, auth.Operator)
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(rec.Body.String(), "\ufeff"))).ReadAll()
+	require.NoError(t, err)
+	check("csv", rows)
+	for _, guarded := range []string{"'=1+1", "773123456789012\t"} {
+		if !slices.Contains(rows[1], guarded) {
+			t.Errorf("no %q in %q", guarded, rows[1])
+		}
+	}
+	rec = e.get("/api/v1/admin/orders/export?for=people&status=paid&format=xlsx", 99, auth.Operator)
+	book, err := excelize.OpenReader(rec.Body)
+	require.NoError(t, err)
+	cells, err := book.GetRows(book.GetSheetName(0))
+	require.NoError(t, err)
+	check("xlsx", cells)
+	for name, want := range map[string]excelize.CellType{"Refunded": excelize.CellTypeUnset, "Tracking number": excelize.CellTypeInlineString, "Order number": excelize.CellTypeInlineString} {
+		at, _ := excelize.CoordinatesToCellName(slices.Index(cells[0], name)+1, 2)
+		kind, err := book.GetCellType(book.GetSheetName(0), at)
+		require.Equal(t, name+"'s type", []any{kind, err}, []any{want, error(nil)})
+	}
+	masked := e.get("/api/v1/admin/orders/export?for=people&status=paid", 99, auth.Viewer).Body.String()
+	if strings.Contains(masked, "13800138000") || strings.Contains(masked, "人民路") || !strings.Contains(masked, "138****8000") {
+		t.Errorf("as a viewer reads it: %s", masked)
+	}
+	require.Equal(t, "exports in the audit log", e.count(`SELECT count(*) FROM platform.audit WHERE action = 'order.export' AND detail->>'for' = 'people'`), 3)
 }

@@ -90,6 +90,13 @@ ORDER BY pay_deadline, order_no LIMIT @most;
 -- name: ShipmentOf :one
 SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = @order_no AND bucket = @bucket;
 
+-- name: ParcelsOf :many
+-- How many orders are to reach their shoppers, and were sent.
+SELECT n.no::uuid AS order_no, coalesce(d.way, '') AS way, coalesce(s.carrier, '') AS carrier, coalesce(s.tracking_no, '') AS tracking_no
+FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
+LEFT JOIN LATERAL (SELECT way FROM orders.details WHERE order_no = n.no AND bucket = n.b OFFSET 0) d ON true
+LEFT JOIN LATERAL (SELECT carrier, tracking_no FROM orders.shipments WHERE order_no = n.no AND bucket = n.b OFFSET 0) s ON true;
+
 -- name: ClaimOrder :one
 -- Claims one order of a user for closing, unless another claim is in force.
 UPDATE orders.orders SET closing_until = clock_timestamp() + make_interval(secs => @closing_seconds::float8)
@@ -277,12 +284,13 @@ WITH done AS (
 SELECT * FROM done;
 
 -- name: CompleteDue :many
--- Completes what was paid that long ago, oldest first; what is to be picked up waits for its shopper. A row that is
--- locked (a refund) is skipped until the next round. They share one time, so that their event states it once. Arrays as
--- in ClaimDue.
+-- Completes what was paid, and sent if it is to be, that long ago, the first paid first; what is to be picked up waits for
+-- its shopper, what is to be sent for the shop. A row that is locked (a refund) is skipped until the next round. They share
+-- one time, so that their event states it once. Arrays as in ClaimDue.
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
     SELECT o.bucket, o.order_no FROM orders.orders o
-    WHERE o.status = 'paid' AND o.paid_at < statement_timestamp() - @after::interval
+    WHERE o.status = 'paid' AND o.handover IS DISTINCT FROM 'to_ship' AND o.paid_at < statement_timestamp() - @after::interval
+      AND NOT EXISTS (SELECT FROM orders.shipments s WHERE s.order_no = o.order_no AND s.bucket = o.bucket AND s.at > statement_timestamp() - @after::interval)
       AND NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = o.order_no AND d.bucket = o.bucket AND d.way = 'pickup')
     ORDER BY o.paid_at
     LIMIT @most FOR UPDATE SKIP LOCKED

@@ -98,7 +98,7 @@ func setupEdge(t *testing.T, change ...func(*Config, *Deps)) *edge {
 func (e *edge) searching(accounts search.Phones, payments search.Payments) {
 	e.search = httpx.NewRouter(e.tokens, e.deps.Log, "test", prometheus.NewRegistry())
 	search.New(search.Deps{
-		DB: e.deps.DB, Accounts: accounts, Payments: payments, Plan: e.sales, Log: e.deps.Log, Enter: e.EnterReading,
+		DB: e.deps.DB, Accounts: accounts, Payments: payments, Plan: e.sales, Log: e.deps.Log, Enter: e.EnterReading, Zone: time.FixedZone("shop", 8*3600),
 	}).Routes(e.search)
 }
 

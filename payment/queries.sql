@@ -218,6 +218,15 @@ ORDER BY l.at LIMIT 1;
 SELECT * FROM payments.refunds
 WHERE order_no = @order_no AND bucket = @bucket AND reason IN ('shopper', 'operator', 'dispute') ORDER BY refund_no;
 
+-- name: RefundsOfOrders :many
+-- What went back of many orders' money, and whether more of it may: a refund waits for a decision, a provider or an operator.
+SELECT n.no::uuid AS order_no, coalesce(sum(r.amount) FILTER (WHERE r.status IN ('succeeded', 'settled_by_hand')), 0)::bigint AS refunded,
+       bool_or(r.status IN ('awaiting_approval', 'requested', 'failed')) AS open
+FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT amount, status FROM payments.refunds
+                    WHERE order_no = n.no AND bucket = n.b AND reason IN ('shopper', 'operator', 'dispute') OFFSET 0) r
+GROUP BY n.no;
+
 -- name: AskRefund :one
 INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, units)
 VALUES (@bucket, @refund_no, @payment_no, @order_no, @user_id, @provider, @capture_txn, @amount, @currency, @reason, @status, @note, @requested_by, @decided_by, @units)

@@ -26,7 +26,7 @@ import (
 	"stampede/platform/watch/alarm"
 )
 
-// Deps are the package's dependencies; all but Accounts are required.
+// Deps are the package's dependencies; all but Accounts and Zone are required.
 type Deps struct {
 	DB       *pgxpool.Pool // order's
 	Standby  *pg.Standby   // for the list and the export
@@ -37,9 +37,10 @@ type Deps struct {
 	// name of the operator in ctx. An order that an operator canceled before is no error.
 	Cancel        func(ctx context.Context, no ids.ID, why string) (orderevent.Order, error)
 	CancelRefuses []*fault.Error
-	Plan          search.Plan
+	Plan          Plan
 	Accounts      search.Phones // knows the shoppers' phones; nil knows none
 	Outbox        order.Waker
+	Zone          *time.Location // the shop's; nil is UTC
 	Log           *slog.Logger
 }
 
@@ -56,7 +57,7 @@ func New(deps Deps) *Service {
 	refuses := []*fault.Error{refund.ErrNotRefundable, refund.ErrTooMuch, refund.ErrNothing}
 	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Refuses: refuses, Wake: deps.Outbox.Wake})
 	s.search = search.New(search.Deps{
-		DB: deps.DB, Standby: deps.Standby, Accounts: deps.Accounts, Payments: deps.Payments, Plan: deps.Plan, Log: deps.Log,
+		DB: deps.DB, Standby: deps.Standby, Accounts: deps.Accounts, Payments: deps.Payments, Plan: deps.Plan, Log: deps.Log, Zone: deps.Zone,
 		Enter: deps.Orders.EnterReading,
 	})
 	return s
@@ -80,6 +81,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.pickupRoutes(rt)
 	s.completionRoutes(rt)
 	s.actionRoutes(rt)
+	s.shipmentRoutes(rt)
+	s.receiptRoute(rt)
 	s.referenceRoutes(rt)
 	s.search.Routes(rt)
 	s.disputes.Routes(rt)

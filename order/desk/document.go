@@ -13,6 +13,7 @@ import (
 
 	"stampede/order"
 	"stampede/order/actions"
+	"stampede/order/carrier"
 	"stampede/order/details"
 	"stampede/order/dispute"
 	"stampede/order/disputeevent"
@@ -42,6 +43,7 @@ type wholeOrder struct {
 	Checkout *unsettled           `json:"checkout,omitempty" doc:"What is to be settled before the payment; given while the order waits for it"`
 	About
 	Payment  *shoppersPayment `json:"payment,omitempty" doc:"The one that paid the order; else the latest that is open or was paid too late"`
+	Refund   string           `json:"refund_until,omitempty" format:"date-time" doc:"Until when the shopper may refund it; left out if not, or not any more"`
 	Pickup   *pickup          `json:"pickup,omitempty" doc:"Given once the order is paid, until it is picked up"`
 	Timeline []timelineEntry  `json:"timeline" nullable:"false" doc:"Oldest first"`
 }
@@ -96,15 +98,15 @@ type pickup struct {
 
 // About is what shoppers and operators read of an order beside its row.
 type About struct {
-	SKU      string           `json:"sku,omitempty" doc:"The shop's own name for the goods"`
-	Spec     string           `json:"spec,omitempty" doc:"Which variant it is"`
-	ImageURL string           `json:"image_url,omitempty"`
-	Activity *namedSpan       `json:"activity,omitempty"`
-	Session  *namedSpan       `json:"session,omitempty"`
-	Phone    string           `json:"phone,omitempty" doc:"The account's; viewers read it masked"`
-	Details  *details.Details `json:"details,omitempty" doc:"What the shopper settled before the payment; viewers read it masked"`
-	Shipment *shipment        `json:"shipment,omitempty"`
-	Dispute  *dispute.State   `json:"dispute,omitempty" doc:"The latest one; its texts are at GET /api/v1/orders/{no}/disputes"`
+	SKU      string            `json:"sku,omitempty" doc:"The shop's own name for the goods"`
+	Spec     string            `json:"spec,omitempty" doc:"Which variant it is"`
+	ImageURL string            `json:"image_url,omitempty"`
+	Activity *namedSpan        `json:"activity,omitempty"`
+	Session  *namedSpan        `json:"session,omitempty"`
+	Phone    string            `json:"phone,omitempty" doc:"The account's; viewers read it masked"`
+	Details  *details.Details  `json:"details,omitempty" doc:"What the shopper settled before the payment; viewers read it masked"`
+	Shipment *carrier.Shipment `json:"shipment,omitempty"`
+	Dispute  *dispute.State    `json:"dispute,omitempty" doc:"The latest one; its texts are at GET /api/v1/orders/{no}/disputes"`
 	disputes []dispute.State
 }
 
@@ -114,13 +116,6 @@ type namedSpan struct {
 	Name   string `json:"name"`
 	Starts string `json:"starts_at" format:"date-time"`
 	Ends   string `json:"ends_at" format:"date-time"`
-}
-
-// shipment is what left the shop.
-type shipment struct {
-	Carrier    string `json:"carrier" example:"SF Express"`
-	TrackingNo string `json:"tracking_no" example:"SF1234567890"`
-	At         string `json:"at" format:"date-time"`
 }
 
 // timelineEntry is one line of an order's timeline.
@@ -163,6 +158,9 @@ func (s *Service) readDocument(ctx context.Context, no ids.ID, user int64) (*htt
 		}
 	}
 	doc.Payment = all.paying()
+	if doc.Refund, err = s.refundUntil(ctx, all); err != nil {
+		return nil, order.ErrReading.Because(err)
+	}
 	if d := all.Details; d != nil && d.Code != "" && o.Status == orderevent.StatusPaid {
 		doc.Pickup = &pickup{Code: d.Code, Image: "/api/v1/orders/" + no.String() + "/pickup-code.png"}
 	}
@@ -247,7 +245,7 @@ func (s *Service) readParts(ctx context.Context, all *record) error {
 	sent, err := q.ShipmentOf(ctx, orderdb.ShipmentOfParams{OrderNo: no, Bucket: no.Bucket()})
 	switch {
 	case err == nil:
-		all.Shipment = &shipment{Carrier: sent.Carrier, TrackingNo: sent.TrackingNo, At: orderevent.Time(sent.At)}
+		all.Shipment = carrier.ShipmentOf(sent.Carrier, sent.TrackingNo, sent.At, int(httpx.LanguageFrom(ctx)))
 	case !errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("order: read the shipment of %s: %w", no, err)
 	}

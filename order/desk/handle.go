@@ -98,13 +98,18 @@ type state struct {
 // ship notes how a paid order was sent, or corrects it. Repeating it changes nothing.
 // It fails with not-found, order-not-shippable, or invalid for an order that is to be
 // picked up.
-func (s *Service) ship(ctx context.Context, no ids.ID, sent Parcel) (orderevent.Order, error) {
-	var o orderevent.Order
+func (s *Service) ship(ctx context.Context, no ids.ID, sent Parcel) (o orderevent.Order, err error) {
 	if err := sent.check(); err != nil {
 		return o, err
 	}
+	return s.shipIf(ctx, no, sent, nil)
+}
+
+// shipIf is ship of a checked parcel, unless may, if given, refuses it. May sees what was noted
+// before, nil if nothing was, of an order whose row tx has locked.
+func (s *Service) shipIf(ctx context.Context, no ids.ID, sent Parcel, may func(tx pgx.Tx, before *Parcel) error) (o orderevent.Order, err error) {
 	changed := false
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) (err error) {
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) (err error) {
 		changed = false // InTx may run this again
 		if o, err = lockAny(ctx, tx, no); err != nil {
 			return err
@@ -113,6 +118,9 @@ func (s *Service) ship(ctx context.Context, no ids.ID, sent Parcel) (orderevent.
 			return errNotShippable.With("order_status", o.Status)
 		}
 		before, err := putShipment(ctx, tx, no, sent)
+		if err == nil && may != nil {
+			err = may(tx, before)
+		}
 		if err != nil || before != nil && *before == sent {
 			return err
 		}
@@ -230,7 +238,7 @@ func (s *Service) completionRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/complete", ID: "complete-order", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
 		Summary: "Complete a paid order, with its tracking number if it was sent", Audit: "order.complete",
 		NoKey:       "an order is completed once, and the repetition says that it is",
-		Description: "An order that is not completed becomes so by itself --complete-after its payment, unless it is to be picked up; such an order takes no tracking number. An order that was sent before, or handed over, needs no body.",
+		Description: "An order that is not completed becomes so by itself --complete-after it was sent, or after its payment if nothing is to be sent or picked up; one that is to be picked up takes no tracking number. An order that was sent before, or handed over, needs no body.",
 		Refuses:     []*fault.Error{errNotPaid},
 	}, s.completeRoute)
 }

@@ -32,6 +32,7 @@ func Section() kit.Section {
 		Files: files, Words: words,
 		Menu: append([]kit.Entry{
 			{Path: list, Name: kit.Text{"Orders", "订单"}, Role: auth.Viewer},
+			shippingEntry,
 			{Path: "/admin/disputes", Name: kit.Text{"Disputes", "售后纠纷"}, Role: auth.Viewer},
 		}, shopMenu...),
 		Pages: append([]kit.Page{
@@ -40,8 +41,8 @@ func Section() kit.Section {
 			{Path: detail, Title: kit.Text{"Order", "订单详情"}, Role: auth.Viewer, Template: "order.html", Reads: []kit.Read{{Name: "order", Path: api + "/{no}"}}},
 			{Path: "/admin/disputes", Title: kit.Text{"Disputes", "售后纠纷"}, Role: auth.Viewer, Template: "disputes.html", Filters: disputeFilters, Reads: []kit.Read{{Name: "disputes", Path: "/api/v1/admin/disputes", Query: true}}},
 			{Path: "/admin/disputes/{no}", Title: kit.Text{"Dispute", "纠纷详情"}, Role: auth.Viewer, Template: "dispute.html", Load: dispute},
-		}, shopPages...),
-		Acts: slices.Concat(forms, shopForms, couponForms),
+		}, slices.Concat(shippingPages, shopPages)...),
+		Acts: slices.Concat(forms, shippingForms, shopForms, couponForms),
 	}
 }
 
@@ -54,7 +55,7 @@ var disputeFilters = []kit.Field{{Name: "status", Label: kit.Text{"Status", "状
 
 // filters are the search form; the first is not the API's.
 var filters = []kit.Field{
-	{Name: "q", Label: kit.Text{"Number, phone, transaction, pickup code, external id, SKU", "订单号、手机号、流水号、提货码、外部编号、SKU"}},
+	{Name: "q", Label: kit.Text{"Number, phone or its last four digits, recipient, transaction, pickup code, external id, SKU", "订单号、手机号或后四位、收件人、流水号、提货码、外部编号、SKU"}},
 	{Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Options: statuses},
 	{Name: "created_from", Label: kit.Text{"Created from", "下单时间起"}, Kind: kit.Moment},
 	{Name: "created_until", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
@@ -68,11 +69,13 @@ var filters = []kit.Field{
 
 // exported are the filters of a download, which are all that a search may have used: one
 // that was left out would export more than the list shows.
-var exported = append([]kit.Field{{Name: "order_no"}, {Name: "payment_no"}, {Name: "provider_txn"}, {Name: "pickup_code"}, {Name: "external_id"}, {Name: "phone"}, {Name: "sku"}}, filters[1:]...)
+var exported = append([]kit.Field{{Name: "for"}, {Name: "to_ship"}, {Name: "order_no"}, {Name: "payment_no"}, {Name: "provider_txn"}, {Name: "pickup_code"}, {Name: "external_id"}, {Name: "recipient"}, {Name: "phone_tail"}, {Name: "phone"}, {Name: "sku"}}, filters[1:]...)
 
 var (
 	aNumber = regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
 	aPhone  = regexp.MustCompile(`^\+?[0-9][0-9 -]{6,18}$`)
+	aTail   = regexp.MustCompile(`^[0-9]{4}$`)
+	aName   = regexp.MustCompile(`^(\p{Han}[\p{Han}·]{1,19}|\pL+( \pL+)+)$`)
 	aCode   = regexp.MustCompile(`^[0-9A-Za-z]{4}-?[0-9A-Za-z]{4}-?[0-9A-Za-z]{4}$`)
 )
 
@@ -83,6 +86,10 @@ func guesses(q string) []string {
 		return []string{"order_no", "payment_no", "provider_txn", "external_id"}
 	case aPhone.MatchString(q):
 		return []string{"phone", "provider_txn", "external_id", "sku"}
+	case aTail.MatchString(q):
+		return []string{"phone_tail", "provider_txn", "external_id", "sku"}
+	case aName.MatchString(q):
+		return []string{"recipient", "external_id", "sku"}
 	case aCode.MatchString(q):
 		return []string{"pickup_code", "provider_txn", "external_id", "sku"}
 	default:

@@ -51,6 +51,7 @@ const (
 // exportInput is an export, or the rest of one.
 type exportInput struct {
 	Format string `query:"format" enum:"csv,xlsx" default:"csv" doc:"Both are sent as they are read; xlsx has 1,048,575 orders at most, and the rest begins behind its last row"`
+	For    string `query:"for" enum:"programs,people" default:"programs" doc:"people: with recipient, address, tracking and what was refunded; amounts in the currency's unit, times in the shop's zone, words in the reader's language, numbers as texts"`
 	Cursor string `query:"cursor" maxLength:"64" doc:"The last column of the last whole row that arrived: the export goes on behind it, in CSV without a heading"`
 	Filters
 }
@@ -83,7 +84,7 @@ func (s *Service) exportRoute(api httpx.API) {
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: exportPath, ID: "export-orders", Load: httpx.Costly, Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead,
 		Summary: "Orders as CSV or XLSX", Audit: "order.export", Files: []string{csvType, xlsxType},
-		Description: "All orders that match, with the filters and in the order of the list; amounts in minor units, phones as the list shows them. A connection that breaks costs a CSV file nothing: " +
+		Description: "All orders that match, with the filters and in the order of the list; amounts in minor units unless it is for people, phones as the list shows them. A connection that breaks costs a CSV file nothing: " +
 			"what arrived is whole up to its last line break, and the last column of its last row is the `cursor` of the rest; a broken XLSX cannot be opened. " +
 			"It is read slowly, so that a sale does not notice: a million orders take some minutes. How many there will be is not counted beforehand; what has arrived grows all the time, and its last row says back to when. " +
 			"With `updated_from` or `updated_until` an order that changes meanwhile moves in front of what was read and may be missing: ask again from a minute before the export began.",
@@ -97,6 +98,7 @@ func (s *Service) export(ctx context.Context, in *exportInput) (*exportOutput, e
 	if err != nil {
 		return nil, err
 	}
+	f.parcels = in.For == forPeople
 	if _, _, err := f.begin(in.Cursor); err != nil {
 		return nil, err
 	}
@@ -129,7 +131,7 @@ func (s *Service) export(ctx context.Context, in *exportInput) (*exportOutput, e
 
 // recorded is what the audit log keeps of an export: which filters narrowed it.
 func (in *exportInput) recorded(ctx context.Context) map[string]any {
-	detail := map[string]any{"format": in.Format, "whole_phones": auth.From(ctx).Role.May(auth.Operator)}
+	detail := map[string]any{"format": in.Format, "for": in.For, "whole_phones": auth.From(ctx).Role.May(auth.Operator)}
 	if in.Cursor != "" {
 		detail["cursor"] = in.Cursor
 	}
@@ -156,7 +158,11 @@ func (in *exportInput) recorded(ctx context.Context) map[string]any {
 
 // stream writes the orders that match to w.
 func (s *Service) stream(ctx context.Context, f *filter, in *exportInput, w io.Writer) error {
-	out, err := newSheet(in.Format, in.Cursor != "", w)
+	as := programs
+	if in.For == forPeople {
+		as = people(httpx.LanguageFrom(ctx), s.deps.Zone)
+	}
+	out, err := newSheet(in.Format, as, in.Cursor != "", w)
 	if err != nil {
 		return err
 	}
@@ -168,7 +174,7 @@ func (s *Service) stream(ctx context.Context, f *filter, in *exportInput, w io.W
 			return err
 		}
 		for i := range rows {
-			if err := out.write(rows[i].cells()); err != nil {
+			if err := out.write(as.cells(&rows[i])); err != nil {
 				return err
 			}
 		}
@@ -206,11 +212,26 @@ func (s *Service) batch(ctx context.Context, f *filter, cursor string, most int)
 	}
 }
 
-// heading names the columns, as the list names its members.
-var heading = []string{
-	"order_no", "status", "reason", "user_id", "phone", "activity_id", "session_id", "item_id", "sku", "spec", "title", "quantity",
-	"unit_price", "freight", "discount", "total", "currency", "created_at", "paid_at", "updated_at",
-	"payment_no", "provider", "method", "provider_txn", "external_id", "cursor",
+// layout is what an export has of an order.
+type layout struct {
+	heading []string
+	// numeric are the columns that a spreadsheet adds up; all others are texts, which no
+	// spreadsheet evaluates.
+	numeric map[string]bool
+	cells   func(r *AdminOrderRow) []string
+	// texts keeps CSV's numbers that nobody adds up from being taken for numbers.
+	texts bool
+}
+
+// programs is the layout whose columns are named as the list names its members.
+var programs = layout{
+	heading: []string{
+		"order_no", "status", "reason", "user_id", "phone", "activity_id", "session_id", "item_id", "sku", "spec", "title", "quantity",
+		"unit_price", "freight", "discount", "total", "currency", "created_at", "paid_at", "updated_at",
+		"payment_no", "provider", "method", "provider_txn", "external_id", "cursor",
+	},
+	numeric: map[string]bool{"quantity": true, "unit_price": true, "freight": true, "discount": true, "total": true},
+	cells:   (*AdminOrderRow).cells,
 }
 
 // cells are a row's columns; amounts are in minor units.

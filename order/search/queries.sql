@@ -35,6 +35,12 @@ SELECT * FROM orders.orders
 WHERE (paid_at, order_no) < (@before_at::timestamptz, @before::uuid) AND paid_at >= @since_at::timestamptz
 ORDER BY paid_at DESC, order_no DESC LIMIT @most;
 
+-- name: ToShip :many
+-- The other way round: what was paid first is sent first.
+SELECT * FROM orders.orders
+WHERE status = 'paid' AND handover = 'to_ship' AND (paid_at, order_no) > (@after_at::timestamptz, @after::uuid)
+ORDER BY paid_at, order_no LIMIT @most;
+
 -- name: ByDispute :many
 -- Orders with a dispute that is not closed. OFFSET 0 keeps the planner from scanning orders.
 SELECT o.* FROM (
@@ -56,3 +62,19 @@ SELECT order_no FROM orders.external_references WHERE external_id = @external_id
 SELECT x.order_no, x.external_id::text AS external_id FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT order_no, external_id FROM orders.external_references WHERE order_no = n.no AND bucket = n.b OFFSET 0) x
 WHERE x.external_id IS NOT NULL;
+
+-- name: ByRecipient :many
+SELECT order_no FROM orders.details WHERE name = @name::text AND name <> '' ORDER BY order_no DESC LIMIT @most;
+
+-- name: ByPhoneTail :many
+-- The second condition is the index's own.
+SELECT order_no FROM orders.details WHERE right(phone, 4) = @tail::text AND phone <> '' ORDER BY order_no DESC LIMIT @most;
+
+-- name: Parcels :many
+-- How the orders of a page are to reach their shoppers, and were sent.
+SELECT n.no::uuid AS order_no, coalesce(d.way, '') AS way, coalesce(d.name, '') AS name, coalesce(d.phone, '') AS phone,
+       coalesce(d.address, '') AS address, coalesce(d.note, '') AS note,
+       coalesce(s.carrier, '') AS carrier, coalesce(s.tracking_no, '') AS tracking_no, coalesce(s.at, 'epoch')::timestamptz AS at
+FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
+LEFT JOIN LATERAL (SELECT way, name, phone, address, note FROM orders.details WHERE order_no = n.no AND bucket = n.b OFFSET 0) d ON true
+LEFT JOIN LATERAL (SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = n.no AND bucket = n.b OFFSET 0) s ON true;

@@ -37,6 +37,9 @@ type Payments interface {
 	// OrdersOfTransaction returns the orders that money moved for under a provider's
 	// number.
 	OrdersOfTransaction(ctx context.Context, txn string) ([]ids.ID, error)
+	// RefundsOf returns what went back of the orders' money, and of which of them more may:
+	// a refund is open. Orders without refunds are in neither.
+	RefundsOf(ctx context.Context, orders []ids.ID) (refunded map[ids.ID]int64, open map[ids.ID]bool, err error)
 }
 
 // Plan is what the search asks of seckill's plan.
@@ -53,7 +56,7 @@ type Plan interface {
 	SaleOf(ctx context.Context, item int64) (seckillevent.Sale, error)
 }
 
-// Deps are the search's dependencies; all but Accounts are required.
+// Deps are the search's dependencies; all but Accounts and Zone are required.
 type Deps struct {
 	DB       *pgxpool.Pool
 	Standby  *pg.Standby // reads the pages
@@ -61,6 +64,8 @@ type Deps struct {
 	Payments Payments
 	Plan     Plan
 	Log      *slog.Logger
+	// Zone is the shop's, in which people read times; nil is UTC.
+	Zone *time.Location
 	// Enter waits for a slot for a list query and returns the context to read in: a
 	// list must not occupy the connections that the writer needs.
 	Enter func(ctx context.Context) (reading context.Context, done func(), err error)
@@ -86,7 +91,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Method: http.MethodGet, Path: "/api/v1/admin/orders", ID: "admin-list-orders", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead,
 		Summary: "Orders, newest first",
 		Description: "All filters given apply together. With `paid_from` or `paid_until` the last paid are first, with `updated_from` or `updated_until` the last changed, " +
-			"after those that wait for their payment; a user's, a number's and disputed orders are always by number. Every page is answered as fast: it reads a bounded " +
+			"after those that wait for their payment, with `to_ship` the first paid; a user's, a number's and disputed orders are always by number. Every page is answered as fast: it reads a bounded " +
 			"number of orders, so that one whose matches are thinly spread has fewer rows than its limit, even none; there is more as long as there is a `next_cursor`.",
 	}, s.list)
 	s.exportRoute(rt.API)
@@ -96,6 +101,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 type listInput struct {
 	httpx.PageInput
 	Filters
+	Parcels bool `query:"parcels" doc:"With what sending them takes: details, shipment and refunded"`
 }
 
 var (
@@ -113,6 +119,7 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[Ad
 	if err != nil {
 		return nil, err
 	}
+	f.parcels = in.Parcels
 	rows, next, err := s.page(ctx, f, in.Cursor, in.Limit, s.maxRead)
 	if err != nil {
 		return nil, err
@@ -134,7 +141,7 @@ func (s *Service) page(ctx context.Context, f *filter, cursor string, limit, mos
 		if next = after; err != nil {
 			return nil, err
 		}
-		return s.views(ctx, db, found)
+		return s.views(ctx, db, f, found)
 	})
 	var refused *fault.Error
 	switch {

@@ -29,9 +29,9 @@ func TestFilesAreSentAsTheyAreWritten(t *testing.T) {
 	const most = 64 << 10
 	for _, format := range []string{"csv", "xlsx"} {
 		var sent pieces
-		out, err := newSheet(format, false, &sent)
+		out, err := newSheet(format, programs, false, &sent)
 		require.NoError(t, err)
-		cells := make([]string, len(heading))
+		cells := make([]string, len(programs.heading))
 		for row := range 4000 {
 			for i := range cells {
 				cells[i] = strconv.Itoa(row)
@@ -50,10 +50,10 @@ func TestFilesAreSentAsTheyAreWritten(t *testing.T) {
 func TestWorkbookKeepsTexts(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
-	out, err := newWorkbook(&file)
+	out, err := newWorkbook(&file, programs)
 	require.NoError(t, err)
-	row := make([]string, len(heading))
-	title, quantity := slices.Index(heading, "title"), slices.Index(heading, "quantity")
+	row := make([]string, len(programs.heading))
+	title, quantity := slices.Index(programs.heading, "title"), slices.Index(programs.heading, "quantity")
 	texts := []string{"手机 <b>&\"'</b>", " edges\t", "two\nlines", "=1+1", "a_x0041_b", "_x0041_x0042_", "-5", "_x"}
 	for _, text := range texts {
 		row[title], row[quantity], row[len(row)-1] = text, "-7", "end"
@@ -75,7 +75,7 @@ func TestWorkbookKeepsTexts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "rows", len(rows), len(texts))
 	for i, text := range texts {
-		if got := rows[i]; got[title] != text || got[quantity] != "-7" || got[0] != "" || got[len(heading)-1] != "end" {
+		if got := rows[i]; got[title] != text || got[quantity] != "-7" || got[0] != "" || got[len(programs.heading)-1] != "end" {
 			t.Errorf("%q is read as %q", text, got)
 		}
 	}

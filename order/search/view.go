@@ -3,7 +3,10 @@ package search
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"stampede/order/carrier"
+	"stampede/order/details"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/order/search/internal/searchdb"
@@ -12,6 +15,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
 	"stampede/platform/store/pg"
+	"stampede/seckill/seckillevent"
 )
 
 // AdminOrder is an operator's view of an order: the shopper's document plus
@@ -40,12 +44,36 @@ type AdminOrderRow struct {
 
 	ExternalID string `json:"external_id,omitempty" doc:"What the shop's own system calls the order" example:"SO-2026-11-0042"`
 
+	Details  *details.Details  `json:"details,omitempty" doc:"Of parcels: what the shopper settled; viewers read it masked"`
+	Shipment *carrier.Shipment `json:"shipment,omitempty" doc:"Of parcels"`
+	Refunded *orderevent.Money `json:"refunded,omitempty" doc:"Of parcels: what went back, left out of nothing"`
+
 	// next is the place behind the row.
 	next string
 }
 
+// recipient is who gets the goods, as far as the row knows.
+func (r *AdminOrderRow) recipient() details.Details {
+	if r.Details == nil {
+		return details.Details{}
+	}
+	return *r.Details
+}
+
+// sent is how the goods left the shop, as far as the row knows.
+func (r *AdminOrderRow) sent() carrier.Shipment {
+	if r.Shipment == nil {
+		return carrier.Shipment{}
+	}
+	return *r.Shipment
+}
+
 // views renders rows, with phones as the caller in ctx may read them.
-func (s *Service) views(ctx context.Context, db pg.DB, rows []hit) ([]AdminOrderRow, error) {
+func (s *Service) views(ctx context.Context, db pg.DB, f *filter, rows []hit) ([]AdminOrderRow, error) {
+	refunded, err := s.refunds(ctx, f, &rows)
+	if err != nil {
+		return nil, err
+	}
 	phones, err := s.phonesOf(ctx, rows)
 	if err != nil {
 		return nil, err
@@ -65,8 +93,58 @@ func (s *Service) views(ctx context.Context, db pg.DB, rows []hit) ([]AdminOrder
 		if r.PaymentNo.Valid {
 			views[i].Paid = &orderevent.PaidBy{PaymentNo: r.PaymentNo.Bytes, Provider: *r.Provider, Method: *r.Method, ProviderTxn: *r.ProviderTxn}
 		}
+		if sum := refunded[r.OrderNo]; f.parcels && sum > 0 {
+			views[i].Refunded = &orderevent.Money{Amount: sum, Currency: r.Currency}
+		}
 	}
-	return views, nil
+	if f.parcels {
+		err = addParcels(ctx, db, views)
+	}
+	return views, err
+}
+
+// refunds reads what went back of the rows' money, where that is asked for. Of what the shop has
+// to send it leaves out the orders with an open refund.
+func (s *Service) refunds(ctx context.Context, f *filter, rows *[]hit) (map[ids.ID]int64, error) {
+	if len(*rows) == 0 || !f.toShip && !f.parcels {
+		return nil, nil
+	}
+	nos := make([]ids.ID, len(*rows))
+	for i := range *rows {
+		nos[i] = (*rows)[i].OrderNo
+	}
+	refunded, open, err := s.deps.Payments.RefundsOf(ctx, nos)
+	if f.toShip {
+		*rows = slices.DeleteFunc(*rows, func(h hit) bool { return open[h.OrderNo] })
+	}
+	return refunded, err // it names the module and the operation
+}
+
+// addParcels adds to the views where their orders go, as the caller in ctx may read it, and how
+// they were sent.
+func addParcels(ctx context.Context, db pg.DB, views []AdminOrderRow) error {
+	p, at := searchdb.ParcelsParams{}, make(map[ids.ID]*AdminOrderRow, len(views))
+	for i := range views {
+		no := views[i].OrderNo
+		p.OrderNos, p.Buckets, at[no] = append(p.OrderNos, no), append(p.Buckets, no.Bucket()), &views[i]
+	}
+	parcels, err := searchdb.New(db).Parcels(ctx, p)
+	if err != nil {
+		return fmt.Errorf("order: read parcels: %w", err)
+	}
+	for _, r := range parcels {
+		v, d := at[r.OrderNo], details.Details{Way: seckillevent.Way(r.Way), Name: r.Name, Phone: r.Phone, Address: r.Address, Note: r.Note}
+		if !auth.From(ctx).Role.May(auth.Operator) {
+			d = d.Masked()
+		}
+		if d != (details.Details{}) {
+			v.Details = &d
+		}
+		if r.Carrier != "" {
+			v.Shipment = carrier.ShipmentOf(r.Carrier, r.TrackingNo, r.At, int(httpx.LanguageFrom(ctx)))
+		}
+	}
+	return nil
 }
 
 // externalIDsOf reads what the shop's own system calls the rows' orders.

@@ -16,7 +16,8 @@ import (
 
 type row = searchdb.OrdersOrder
 
-// walk reads the orders of one index from a place on, the newest first.
+// walk reads the orders of one index from a place on, the newest first but for what is to be
+// sent.
 type walk struct {
 	// kind leads the walk's cursors.
 	kind byte
@@ -31,9 +32,10 @@ const (
 	byDeadline = 'd'
 	byChange   = 'c'
 	byPayment  = 'p'
+	byWaiting  = 's' // for being sent, the longest first
 )
 
-// place is where a walk goes on: below a time and a number.
+// place is where a walk goes on: below a time and a number, or above them.
 type place struct {
 	kind byte
 	at   time.Time // zero where the walk is ordered by the number alone
@@ -45,6 +47,9 @@ var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // start is the beginning of a walk.
 func (w *walk) start() place {
+	if w.kind == byWaiting {
+		return place{kind: w.kind, at: time.UnixMicro(0).UTC()}
+	}
 	if w.time == nil {
 		return place{kind: w.kind, no: httpx.LastNumber}
 	}
@@ -178,6 +183,8 @@ func (f *filter) walks() []walk {
 		return numbers(func(ctx context.Context, q *searchdb.Queries, before ids.ID, most int32) ([]row, error) {
 			return q.ByUser(ctx, searchdb.ByUserParams{Bucket: ids.Bucket(f.user), UserID: f.user, Before: before, Since: since, Most: most})
 		})
+	case f.toShip:
+		return []walk{f.byWaiting()}
 	case f.status == orderevent.StatusPending:
 		return []walk{f.byDeadline()}
 	case f.updated.given() && f.status == "":
@@ -226,6 +233,12 @@ func (f *filter) byPayment() walk {
 	return walk{byPayment, func(r *row) time.Time { return *r.PaidAt }, func(ctx context.Context, q *searchdb.Queries, from place, most int32) ([]row, error) {
 		at, no := f.paid.below(from)
 		return q.ByPayment(ctx, searchdb.ByPaymentParams{BeforeAt: at, Before: no, SinceAt: f.paid.from, Most: most})
+	}}
+}
+
+func (f *filter) byWaiting() walk {
+	return walk{byWaiting, func(r *row) time.Time { return *r.PaidAt }, func(ctx context.Context, q *searchdb.Queries, from place, most int32) ([]row, error) {
+		return q.ToShip(ctx, searchdb.ToShipParams{AfterAt: from.at, After: from.no, Most: most})
 	}}
 }
 

@@ -101,3 +101,27 @@ func (r *Reader) OrdersOfTransaction(ctx context.Context, txn string) ([]ids.ID,
 	}
 	return nos, nil
 }
+
+// RefundsOf returns what went back of the orders' money, and of which of them more may: a
+// refund waits for a decision, a provider or an operator. Orders without refunds are in neither.
+func (r *Reader) RefundsOf(ctx context.Context, nos []ids.ID) (refunded map[ids.ID]int64, open map[ids.ID]bool, err error) {
+	return refundsOf(ctx, r.q, nos)
+}
+
+// RefundOpen reports whether a refund of the order is open, in order's transaction.
+func (r *Reader) RefundOpen(ctx context.Context, tx pgx.Tx, no ids.ID) (bool, error) {
+	_, open, err := refundsOf(ctx, r.q.WithTx(tx), []ids.ID{no})
+	return open[no], err
+}
+
+func refundsOf(ctx context.Context, q *paymentdb.Queries, nos []ids.ID) (refunded map[ids.ID]int64, open map[ids.ID]bool, err error) {
+	rows, err := q.RefundsOfOrders(ctx, paymentdb.RefundsOfOrdersParams{OrderNos: nos, Buckets: ids.BucketsOf(nos)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("payment: read refunds of %d orders: %w", len(nos), err)
+	}
+	refunded, open = make(map[ids.ID]int64, len(rows)), make(map[ids.ID]bool, len(rows))
+	for _, row := range rows {
+		refunded[row.OrderNo], open[row.OrderNo] = row.Refunded, row.Open
+	}
+	return refunded, open, nil
+}

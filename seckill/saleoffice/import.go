@@ -3,14 +3,13 @@ package saleoffice
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"stampede/platform/base/spreadsheet"
 	kit "stampede/platform/edge/office"
 )
 
@@ -50,13 +49,7 @@ func imported(c *kit.Call, form url.Values) (body map[string]any, where func(loc
 	return planIn(c, c.InZone(), form)
 }
 
-// reading is held by the one import that this server reads: a file of 4 MiB takes some
-// ten times as much memory while it is read.
-var reading sync.Mutex
-
 func planIn(c *kit.Call, zone *time.Location, form url.Values) (body map[string]any, where func(location string) string, err error) {
-	reading.Lock()
-	defer reading.Unlock()
 	name, file := strings.TrimSpace(form.Get("name")), form.Get("file")
 	if strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(file, "\ufeff")), "{") {
 		if body, where, err = document(c, form); err == nil && name != "" {
@@ -64,18 +57,9 @@ func planIn(c *kit.Call, zone *time.Location, form url.Values) (body map[string]
 		}
 		return body, where, err
 	}
-	rows, err := rowsOf(file)
-	switch {
-	case errors.Is(err, errEncoding):
-		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("The file's letters cannot be read. Save it as XLSX, or as CSV in UTF-8.", "文件编码无法识别，请另存为 XLSX 或 UTF-8 编码的 CSV。")})
-	case errors.Is(err, errCells):
-		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: fmt.Sprintf(c.T("The file has more than %d cells. Delete what is beside and below the items, or plan several sales.", "文件超过 %d 个单元格，请删除商品以外的内容，或拆分为多个活动。"), maxCells)})
-	case errors.Is(err, errUnpacked):
-		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: fmt.Sprintf(c.T("The file unpacks to more than %d MiB. Copy the items into a new workbook, or plan several sales.", "文件解压后超过 %d MiB，请将商品复制到新工作簿，或拆分为多个活动。"), maxUnpacked>>20)})
-	case errors.Is(err, errNoWorkbook):
-		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("The file cannot be read as a workbook. Save it in Excel as XLSX, or as CSV.", "无法识别该工作簿，请在 Excel 中另存为 XLSX 或 CSV。")})
-	case err != nil:
-		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("The file cannot be read: ", "文件无法读取：") + errors.Unwrap(err).Error()})
+	rows, err := spreadsheet.Read(file)
+	if err != nil {
+		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.In(spreadsheet.Says(err))})
 	}
 	s := planOf(c, zone, rows)
 	if name == "" {

@@ -1,21 +1,15 @@
 package saleoffice
 
 import (
-	"archive/zip"
-	"bytes"
 	"cmp"
 	"encoding/csv"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/xuri/excelize/v2"
-	"golang.org/x/text/encoding/simplifiedchinese"
 
 	kit "stampede/platform/edge/office"
 )
@@ -64,151 +58,6 @@ func template(c *kit.Call) (name, body string) {
 	w.Flush()
 	return c.T("sale.csv", "活动模板.csv"), out.String()
 }
-
-const (
-	// maxCells fits a thousand items, the most that the API takes, with as many cells beside
-	// them as people leave. A row of a workbook that names its last cell alone has 16,384.
-	maxCells = 100_000
-	// maxUnpacked is twice the 4 MiB that the API takes: beside its texts, the XML of a
-	// thousand items is below one.
-	maxUnpacked = 8 << 20
-	// maxElements is twice what a thousand items of eleven cells take, with their texts. The
-	// library needs some 200 bytes for an element that has five, and as many for an
-	// attribute; Excel gives a cell's two elements about three.
-	maxElements = 200_000
-)
-
-var (
-	errCells      = errors.New("too many cells")
-	errEncoding   = errors.New("neither UTF-8 nor GB18030")
-	errUnpacked   = errors.New("it unpacks to too much")
-	errNoWorkbook = errors.New("it is no workbook")
-)
-
-// rowsOf reads the rows of a CSV or XLSX file, of which only the first sheet counts.
-// Excel in China writes CSV as GBK.
-func rowsOf(file string) (rows [][]string, err error) {
-	if strings.HasPrefix(file, "PK\x03\x04") {
-		if rows, err = rowsOfWorkbook(file); err != nil {
-			return nil, fmt.Errorf("office: %w: %w", errNoWorkbook, err)
-		}
-		return rows, nil
-	}
-	if !utf8.ValidString(file) {
-		decoded, err := simplifiedchinese.GB18030.NewDecoder().String(file)
-		if err == nil && strings.ContainsRune(decoded, utf8.RuneError) { // what it cannot read becomes this
-			err = errEncoding
-		}
-		if err != nil {
-			return nil, fmt.Errorf("office: read a file as GB18030: %w", err)
-		}
-		file = decoded
-	}
-	file = strings.TrimPrefix(file, "\ufeff")
-	r, cells := csv.NewReader(strings.NewReader(file)), 0
-	r.FieldsPerRecord = -1
-	// Excel separates cells by what the language of the computer has for it. Headings have
-	// neither of the two.
-	if headings, _, _ := strings.Cut(file, "\n"); strings.Count(headings, ";") > strings.Count(headings, ",") {
-		r.Comma = ';'
-	}
-	for {
-		row, err := r.Read()
-		if err == io.EOF {
-			return rows, nil
-		}
-		if cells += len(row); cells > maxCells {
-			err = errCells
-		}
-		if err != nil {
-			return nil, fmt.Errorf("office: read CSV: %w", err)
-		}
-		for line, _ := r.FieldPos(0); len(rows) < line-1; { // empty lines have numbers too
-			rows = append(rows, nil)
-		}
-		rows = append(rows, row)
-	}
-}
-
-// rowsOfWorkbook returns the rows of a workbook's first sheet as they are stored, but
-// decimals as Excel shows them.
-func rowsOfWorkbook(file string) (rows [][]string, err error) {
-	if err := measure(file); err != nil {
-		return nil, err
-	}
-	book, err := excelize.OpenReader(strings.NewReader(file), excelize.Options{RawCellValue: true})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = book.Close() }() // it is in memory
-	lines, err := book.Rows(book.GetSheetName(0))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = lines.Close() }() // as above
-	cells := 0
-	for line := 1; lines.Next(); line++ {
-		row, err := lines.Columns()
-		if err != nil {
-			return nil, err
-		}
-		if cells += len(row); cells > maxCells || line > maxCells {
-			return nil, errCells
-		}
-		if len(row) > 0 {
-			for i := range row {
-				row[i] = asShown(row[i])
-			}
-			rows = append(append(rows, make([][]string, line-1-len(rows))...), row)
-		}
-	}
-	return rows, lines.Error()
-}
-
-// measure unpacks a workbook without keeping any of it, and fails if reading it would take
-// more memory than a plan does: a file of 45 kB can hold millions of elements.
-func measure(file string) error {
-	archive, err := zip.NewReader(strings.NewReader(file), int64(len(file)))
-	if err != nil {
-		return err
-	}
-	left, elements, attributes := int64(maxUnpacked), 0, 0
-	for _, f := range archive.File {
-		part, err := f.Open()
-		if err != nil {
-			return err
-		}
-		content, err := io.ReadAll(io.LimitReader(part, left+1))
-		_ = part.Close() // it was read
-		left -= int64(len(content))
-		elements += bytes.Count(content, []byte("<"))
-		attributes += bytes.Count(content, []byte("="))
-		switch {
-		case left < 0:
-			return errUnpacked
-		case err != nil:
-			return err
-		case max(elements, attributes) > maxElements:
-			return errCells
-		}
-	}
-	return nil
-}
-
-// asShown rounds a decimal to the 15 digits that Excel shows: it stores 19.9 as
-// 19.899999999999999. Other cells stay as they are.
-func asShown(cell string) string {
-	const shown = 15
-	if len(cell) <= shown+1 || !decimal.MatchString(cell) {
-		return cell
-	}
-	number, _ := strconv.ParseFloat(cell, 64)
-	number, _ = strconv.ParseFloat(strconv.FormatFloat(number, 'g', shown, 64), 64)
-	return strconv.FormatFloat(number, 'f', -1, 64)
-}
-
-// decimal is a number with decimals as Excel stores it.
-var decimal = regexp.MustCompile(`^-?\d+\.\d+(E[+-]?\d+)?$`)
 
 // session is a session as the API takes it.
 type session struct {

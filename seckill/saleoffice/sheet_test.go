@@ -15,6 +15,7 @@ import (
 	"github.com/xuri/excelize/v2"
 	"golang.org/x/text/encoding/simplifiedchinese"
 
+	"stampede/platform/base/spreadsheet"
 	"stampede/platform/edge/httpx"
 	kit "stampede/platform/edge/office"
 	"stampede/platform/workshop/require"
@@ -32,7 +33,7 @@ func TestSheetsPlanSales(t *testing.T) {
 	gbk, err := simplifiedchinese.GBK.NewEncoder().String(goodSheet)
 	require.NoError(t, err)
 	for kind, file := range map[string]string{"UTF-8": goodSheet, "UTF-8 with a mark": "\ufeff" + goodSheet, "GBK": gbk, "XLSX": workbook(t), "XLSX of Excel": zipped(t, ofExcel), "CSV of a German Excel": germanSheet} {
-		rows, err := rowsOf(file)
+		rows, err := spreadsheet.Read(file)
 		if err != nil {
 			t.Fatal(kind, err)
 		}
@@ -168,7 +169,7 @@ func workbook(t *testing.T) string {
 func TestSheetsNameEveryWrongLine(t *testing.T) {
 	t.Parallel()
 	c := &kit.Call{Words: kit.Words{Lang: httpx.Chinese}}
-	rows, err := rowsOf(strings.NewReplacer("19.90,50", "十九,50", ",desk,", ",,", "2026-11-12 11:00", "明天").Replace(goodSheet))
+	rows, err := spreadsheet.Read(strings.NewReplacer("19.90,50", "十九,50", ",desk,", ",,", "2026-11-12 11:00", "明天").Replace(goodSheet))
 	require.NoError(t, err)
 	var said []string
 	for _, f := range planOf(c, time.UTC, rows).flaws {
@@ -178,7 +179,7 @@ func TestSheetsNameEveryWrongLine(t *testing.T) {
 	require.Equal(t, "what was said", said, want)
 	for file, want := range map[string]string{
 		"": "文件为空。", "场次,颜色\n": `第 1 行：不支持的列 "颜色"`, strings.SplitAfter(goodSheet, "\n")[0]: "表头下没有商品。", "\"x": "文件无法读取", "PK\x03\x04": "无法识别该工作簿", "{": "JSON 格式有误",
-		goodSheet[:len(goodSheet)-2] + "\xe5\xff": "文件编码", "{}\n{}": "JSON 格式有误", "场次,Session\n": `列重复 "Session"`, "a" + strings.Repeat(",", maxCells): "个单元格", wideWorkbook(t): "个单元格",
+		goodSheet[:len(goodSheet)-2] + "\xe5\xff": "文件编码", "{}\n{}": "JSON 格式有误", "场次,Session\n": `列重复 "Session"`, "a" + strings.Repeat(",", spreadsheet.MaxCells): "个单元格", wideWorkbook(t): "个单元格",
 	} {
 		_, _, err := planIn(c, time.UTC, url.Values{"name": {"n"}, "file": {file}})
 		if err == nil || !strings.Contains(err.Error()+flawsOf(err), want) {

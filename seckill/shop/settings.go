@@ -23,6 +23,7 @@ type Settings struct {
 	ShopAccent     string `default:"#cf2a20" env:"STAMPEDE_SHOP_ACCENT" help:"The colour of the pages' buttons, e.g. #0a5fd0; white text on it must be readable (contrast 4.5 or more)."`
 	ShopTermsURL   string `default:"" env:"STAMPEDE_SHOP_TERMS_URL" help:"Where the shop's terms are, linked from every page and the login."`
 	ShopPrivacyURL string `default:"" env:"STAMPEDE_SHOP_PRIVACY_URL" help:"Where the shop's privacy policy is, linked from every page and the login."`
+	ShopContact    string `default:"" env:"STAMPEDE_SHOP_CONTACT" help:"How shoppers reach the shop, on the page of each order: a phone, a URL beginning with https://, or up to 120 characters of text."`
 	// Demo adds the live page, /demo, and lets shoppers in without a login.
 	Demo bool `kong:"-"`
 }
@@ -30,6 +31,8 @@ type Settings struct {
 const (
 	// longestName fits the header of a phone.
 	longestName = 40
+	// longestContact is a line with a phone and the hours at which it is answered.
+	longestContact = 120
 	// largestLogo keeps the logo from weighing more than the page.
 	largestLogo = 32 << 10
 	// leastContrast is what WCAG 2 asks for text (1.4.3, AA).
@@ -54,6 +57,9 @@ func (s Settings) Check() error {
 		if u, err := url.Parse(link.address); link.address != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
 			wrong = append(wrong, fmt.Errorf("--shop-%s-url must be like https://www.example.com/%s, not %q", link.flag, link.flag, link.address))
 		}
+	}
+	if utf8.RuneCountInString(s.ShopContact) > longestContact || strings.ContainsFunc(s.ShopContact, plaintext.Unruly) {
+		wrong = append(wrong, fmt.Errorf("--shop-contact must have at most %d characters on one line, not %q", longestContact, s.ShopContact))
 	}
 	_, _, err := s.logo()
 	return errors.Join(append(wrong, err)...)

@@ -403,7 +403,8 @@ func (q *Queries) ClosedOrdersOfItem(ctx context.Context, itemID int64) ([]Close
 const completeDue = `-- name: CompleteDue :many
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
     SELECT o.bucket, o.order_no FROM orders.orders o
-    WHERE o.status = 'paid' AND o.paid_at < statement_timestamp() - $1::interval
+    WHERE o.status = 'paid' AND o.handover IS DISTINCT FROM 'to_ship' AND o.paid_at < statement_timestamp() - $1::interval
+      AND NOT EXISTS (SELECT FROM orders.shipments s WHERE s.order_no = o.order_no AND s.bucket = o.bucket AND s.at > statement_timestamp() - $1::interval)
       AND NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = o.order_no AND d.bucket = o.bucket AND d.way = 'pickup')
     ORDER BY o.paid_at
     LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -456,9 +457,9 @@ type CompleteDueRow struct {
 	Handover       *string
 }
 
-// Completes what was paid that long ago, oldest first; what is to be picked up waits for its shopper. A row that is
-// locked (a refund) is skipped until the next round. They share one time, so that their event states it once. Arrays as
-// in ClaimDue.
+// Completes what was paid, and sent if it is to be, that long ago, the first paid first; what is to be picked up waits for
+// its shopper, what is to be sent for the shop. A row that is locked (a refund) is skipped until the next round. They share
+// one time, so that their event states it once. Arrays as in ClaimDue.
 func (q *Queries) CompleteDue(ctx context.Context, arg CompleteDueParams) ([]CompleteDueRow, error) {
 	rows, err := q.db.Query(ctx, completeDue, arg.After, arg.Most, arg.Reason)
 	if err != nil {
@@ -1653,6 +1654,51 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 			&i.Method,
 			&i.ProviderTxn,
 			&i.Handover,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const parcelsOf = `-- name: ParcelsOf :many
+SELECT n.no::uuid AS order_no, coalesce(d.way, '') AS way, coalesce(s.carrier, '') AS carrier, coalesce(s.tracking_no, '') AS tracking_no
+FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+LEFT JOIN LATERAL (SELECT way FROM orders.details WHERE order_no = n.no AND bucket = n.b OFFSET 0) d ON true
+LEFT JOIN LATERAL (SELECT carrier, tracking_no FROM orders.shipments WHERE order_no = n.no AND bucket = n.b OFFSET 0) s ON true
+`
+
+type ParcelsOfParams struct {
+	OrderNos []ids.ID
+	Buckets  []int16
+}
+
+type ParcelsOfRow struct {
+	OrderNo    ids.ID
+	Way        string
+	Carrier    string
+	TrackingNo string
+}
+
+// How many orders are to reach their shoppers, and were sent.
+func (q *Queries) ParcelsOf(ctx context.Context, arg ParcelsOfParams) ([]ParcelsOfRow, error) {
+	rows, err := q.db.Query(ctx, parcelsOf, arg.OrderNos, arg.Buckets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ParcelsOfRow
+	for rows.Next() {
+		var i ParcelsOfRow
+		if err := rows.Scan(
+			&i.OrderNo,
+			&i.Way,
+			&i.Carrier,
+			&i.TrackingNo,
 		); err != nil {
 			return nil, err
 		}

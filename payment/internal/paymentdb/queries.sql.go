@@ -1466,6 +1466,47 @@ func (q *Queries) RefundsOfOrder(ctx context.Context, arg RefundsOfOrderParams) 
 	return items, nil
 }
 
+const refundsOfOrders = `-- name: RefundsOfOrders :many
+SELECT n.no::uuid AS order_no, coalesce(sum(r.amount) FILTER (WHERE r.status IN ('succeeded', 'settled_by_hand')), 0)::bigint AS refunded,
+       bool_or(r.status IN ('awaiting_approval', 'requested', 'failed')) AS open
+FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT amount, status FROM payments.refunds
+                    WHERE order_no = n.no AND bucket = n.b AND reason IN ('shopper', 'operator', 'dispute') OFFSET 0) r
+GROUP BY n.no
+`
+
+type RefundsOfOrdersParams struct {
+	OrderNos []ids.ID
+	Buckets  []int16
+}
+
+type RefundsOfOrdersRow struct {
+	OrderNo  ids.ID
+	Refunded int64
+	Open     bool
+}
+
+// What went back of many orders' money, and whether more of it may: a refund waits for a decision, a provider or an operator.
+func (q *Queries) RefundsOfOrders(ctx context.Context, arg RefundsOfOrdersParams) ([]RefundsOfOrdersRow, error) {
+	rows, err := q.db.Query(ctx, refundsOfOrders, arg.OrderNos, arg.Buckets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RefundsOfOrdersRow
+	for rows.Next() {
+		var i RefundsOfOrdersRow
+		if err := rows.Scan(&i.OrderNo, &i.Refunded, &i.Open); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const refundsThatDiffer = `-- name: RefundsThatDiffer :many
 SELECT coalesce(l.refund_no, r.refund_no)::uuid AS refund_no, coalesce(l.amount, 0)::bigint AS moved, coalesce(r.amount, 0)::bigint AS says,
     coalesce(l.currency, r.currency)::text AS currency, coalesce(l.stand, 0)::bigint AS ledger_rows

@@ -3,7 +3,9 @@ package office
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
+	"html/template"
 	"maps"
 	"net/http"
 	"net/url"
@@ -44,6 +46,10 @@ func (o *Office) act(c *Call, a *Act) {
 			o.render(c, http.StatusOK, o.own["once.html"], &View{Title: a.Title, Data: map[string]any{"secret": made[a.Shows], "next": withDone(back, a.Path)}})
 			return
 		}
+		if a.Answer != "" {
+			o.render(c, http.StatusOK, o.answers[a], &View{Title: a.Title, Data: c.answered(a, made, back)})
+			return
+		}
 		then := fill(a.Then, func(name string) string { return cmp.Or(text(made[name]), c.Value(name)) })
 		http.Redirect(c.w, c.r, withDone(cmp.Or(then, back), a.Path), http.StatusSeeOther) //nolint:gosec // both are paths of this office
 		return
@@ -60,22 +66,47 @@ func (o *Office) act(c *Call, a *Act) {
 func (c *Call) ask(a *Act, form url.Values) (made map[string]any, err error) {
 	var body map[string]any
 	where := func(string) string { return "" }
-	if a.Make != nil {
+	method, path, _ := strings.Cut(a.API, " ")
+	path = fill(path, c.Value)
+	switch {
+	case a.Sends != "":
+		query := url.Values{}
+		for i := range a.Fields {
+			if name := a.Fields[i].Name; name != a.Sends && form.Get(name) != "" {
+				query.Set(name, form.Get(name))
+			}
+		}
+		err = c.admitted(func() error {
+			made = nil
+			return c.exchange(method, path+"?"+query.Encode(), c.session.Access, []byte(form.Get(a.Sends)), &made, "")
+		})
+		return made, err
+	case a.Make != nil:
 		body, where, err = a.Make(c, form)
-	} else {
+	default:
 		body, err = c.body(a, form)
 	}
 	if err != nil {
 		return nil, err
 	}
-	method, path, _ := strings.Cut(a.API, " ")
-	made, err = c.send(method, fill(path, c.Value), form.Get("_key"), body)
+	made, err = c.send(method, path, form.Get("_key"), body)
 	if p, refused := errors.AsType[*Problem](err); refused {
 		for i := range p.Errors {
 			p.Errors[i].Message = where(p.Errors[i].Location) + p.Errors[i].Message
 		}
 	}
 	return made, err
+}
+
+// answered is what the page of an answer is shown with.
+func (c *Call) answered(a *Act, made map[string]any, back string) map[string]any {
+	data := map[string]any{"answer": made, "next": back}
+	if a.Saved != nil {
+		name, body := a.Saved(c, made)
+		data["file_name"] = name
+		data["file"] = template.URL("data:text/csv;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(body))) //nolint:gosec // base64 of a file to save
+	}
+	return data
 }
 
 // again shows the page of a refused form.

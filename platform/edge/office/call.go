@@ -71,10 +71,18 @@ func (c *Call) admitted(request func() error) error {
 	return err
 }
 
-// exchange sends one request to the router and decodes a successful answer.
-func (c *Call) exchange(method, path, token string, body map[string]any, out any, key string, headers ...string) error {
+// exchange sends one request to the router, with a body that is a document, a file's content
+// or nil, and decodes a successful answer.
+func (c *Call) exchange(method, path, token string, body, out any, key string, headers ...string) error {
 	var raw io.Reader = http.NoBody
-	if body != nil {
+	switch body := body.(type) {
+	case []byte:
+		raw = bytes.NewReader(body)
+		headers = append(headers, "Content-Type", "application/octet-stream")
+	case map[string]any:
+		if body == nil {
+			break
+		}
 		text, err := json.Marshal(body)
 		if err != nil {
 			return fmt.Errorf("office: encode a request: %w", err)

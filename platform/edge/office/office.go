@@ -95,6 +95,7 @@ type Office struct {
 	words      map[string]Text
 	menu       []Entry
 	acts       map[string]*Act               // by path
+	answers    map[*Act]*template.Template   // of acts that show one
 	listed     []*Act                        // those with a page
 	own        map[string]*template.Template // the pages that belong to no module
 	refreshing singleflight.Group
@@ -121,7 +122,7 @@ func New(deps Deps, sections ...Section) (*Office, error) {
 	}
 	o := &Office{
 		deps: deps, now: time.Now, sealer: newSealer(deps.SigningKeys...), mux: http.NewServeMux(), base: base,
-		words: map[string]Text{}, acts: map[string]*Act{},
+		words: map[string]Text{}, acts: map[string]*Act{}, answers: map[*Act]*template.Template{},
 	}
 	if err := o.ownPages(); err != nil {
 		return nil, err
@@ -171,6 +172,13 @@ func (o *Office) add(s Section) error {
 		a := &s.Acts[i]
 		if method, path, ok := strings.Cut(a.API, " "); !ok || method == "" || !strings.HasPrefix(path, "/api/") {
 			return fmt.Errorf("office: the act %s makes no request: %q", a.Path, a.API)
+		}
+		if a.Answer != "" {
+			shown, err := o.parse(s.Files, a.Answer)
+			if err != nil {
+				return err
+			}
+			o.answers[a] = shown
 		}
 		o.acts[a.Path] = a
 		if a.On != "" {

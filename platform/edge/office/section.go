@@ -88,6 +88,13 @@ type Act struct {
 	// Shows is a member of the API's answer that is shown once, on a page of its own, such
 	// as a secret.
 	Shows string
+	// Answer is the template that shows the API's answer as "answer" in Data, where it is more
+	// than that it was done. Saved, if given, is the same as a file, whose address is "file".
+	Answer string
+	Saved  func(c *Call, answer map[string]any) (name, body string)
+	// Sends is the File field whose content is the request's body as it is; the other fields
+	// are its query.
+	Sends string
 	// Before is a page to look at before.
 	Before Entry
 	// On is the page that lists the form among its Acts, "" if a template places it. So

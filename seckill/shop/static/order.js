@@ -49,6 +49,7 @@ async function draw(whole, talk, again) {
   const parts = [el("section", { className: "card", id: "order", data: { status: order.status } },
     el("h2", { tabIndex: -1, attrs: { role: "status" } }, t(`state_${order.handover ?? order.status}`), ...(order.reason ? [` · ${t(`reason_${order.reason}`)}`] : [])),
     ...note(order, payment),
+    ...(whole.image_url ? [el("img", { className: "thumb", src: whole.image_url, alt: "" })] : []),
     el("div", { className: "ticket" }, el("span", {}, t("orderNumber")), code, copyButton(code)),
     rows([
       [t("item"), `${order.title ?? ""} ${whole.spec ?? ""} × ${order.quantity}`], [t("goodsPrice"), lines && money(lines.goods)],
@@ -56,7 +57,7 @@ async function draw(whole, talk, again) {
       [t("due"), order.amount && money(order.amount)], [t("paidBy"), payment?.status === "captured" && t(`pay_${payment.provider}`)],
       [t("details_way"), details?.way && t(`way_${details.way}`)], [t("details_store_id"), details?.store && [details.store.name, details.store.address, details.store.hours].filter(Boolean).join(" · ")],
       [t("details_name"), details?.name], [t("details_phone"), details?.phone], [t("details_address"), details?.address], [t("details_note"), details?.note],
-      [t("shipment"), shipment && `${shipment.carrier} ${shipment.tracking_no}`],
+      [t("shipment"), shipment && parcel(shipment)], [t("refundUntil"), whole.refund_until && at(whole.refund_until)], [t("contact"), contact()],
     ]), ...actions(whole, again))];
   if (talk) parts.push(disputeCard(talk, again));
   if (pickup) parts.push(await pickupCard(pickup));
@@ -64,6 +65,19 @@ async function draw(whole, talk, again) {
     el("ol", { className: "timeline" }, ...timeline.filter(news).reverse().map((e) => el("li", {}, el("strong", {}, t(shipped(e) ? "line_order_shipped" : `line_${e.of}_${e.status}`)), ...(e.amount ? [` ${money(e.amount)}`] : []),
       el("small", { className: "dim" }, at(e.at)))))));
   return parts;
+}
+
+// parcel is how an order was sent, with the page where it is followed.
+function parcel({ carrier_name, tracking_no, tracking_url }) {
+  const text = tracking_no === "-" ? carrier_name : `${carrier_name} ${tracking_no}`;
+  return tracking_url ? el("a", { href: tracking_url, target: "_blank", rel: "noopener noreferrer", id: "tracking" }, text) : text;
+}
+
+// contact is how the shop is reached: a page, a phone or a text.
+function contact() {
+  const text = document.body.dataset.contact;
+  if (/^https:\/\//.test(text)) return el("a", { href: text, target: "_blank", rel: "noopener" }, text);
+  return /^\+?[\d -]{5,20}$/.test(text) ? el("a", { href: `tel:${text.replaceAll(/[ -]/g, "")}` }, text) : text;
 }
 
 // shipped tells that a paid order was sent.
@@ -102,17 +116,17 @@ const dataURL = (blob) => new Promise((done) => {
   reader.readAsDataURL(blob);
 });
 
-// write is a button that asks for a text and sends it.
+// write is a button that asks for a text, if it has a field, and sends it.
 function write(again, key, field, asks, path) {
   return el("button", { className: "second", id: key, onclick: () => {
-    const text = el("textarea", { name: field, rows: 4, maxLength: 500, required: asks, autofocus: true });
+    const text = field && el("textarea", { name: field, rows: 4, maxLength: 500, required: asks, autofocus: true });
     const said = el("div", { attrs: { "aria-live": "polite" } }), go = el("button", {}, t(key));
-    const form = el("form", {}, el("label", {}, t(`${key}_text`), text), said, el("div", { className: "row end" }, go));
+    const form = el("form", {}, ...(field ? [el("label", {}, t(`${key}_text`), text)] : []), said, el("div", { className: "row end" }, go));
     const { dialog } = ask(t(key), el("p", { className: "dim" }, t(`${key}_hint`)), form);
     form.onsubmit = (e) => {
       e.preventDefault();
       tries(said, go, async () => {
-        await call("POST", path, { body: text.value.trim() ? { [field]: text.value.trim() } : {} });
+        await call("POST", path, { body: field && text.value.trim() ? { [field]: text.value.trim() } : {} });
         dialog.close();
         again();
       });
@@ -123,7 +137,8 @@ function write(again, key, field, asks, path) {
 // actions are what a shopper can still do about an order.
 function actions(whole, again) {
   const { order, dispute } = whole, path = `orders/${order.order_no}`, buttons = el("div", { className: "row end" });
-  if (order.status === "paid" && !refundWaits(whole.payment)) buttons.append(write(again, "refund", "reason", false, `${path}/refunds`));
+  if (order.status === "paid" && order.handover === "shipped") buttons.append(write(again, "receipt", "", false, `${path}/receipt`));
+  if (order.status === "paid" && order.handover !== "shipped" && !refundWaits(whole.payment)) buttons.append(write(again, "refund", "reason", false, `${path}/refunds`));
   if (["paid", "completed"].includes(order.status) && (!dispute || dispute.status === "closed")) buttons.append(write(again, "dispute", "reason", true, `${path}/disputes`));
   if (final.includes(order.status) && order.item_id) buttons.append(el("a", { className: "button", id: "again", href: `/?item=${order.item_id}` }, t("buyItem")));
   return [buttons];

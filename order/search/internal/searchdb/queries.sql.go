@@ -366,6 +366,65 @@ func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersO
 	return items, nil
 }
 
+const byPhoneTail = `-- name: ByPhoneTail :many
+SELECT order_no FROM orders.details WHERE right(phone, 4) = $1::text AND phone <> '' ORDER BY order_no DESC LIMIT $2
+`
+
+type ByPhoneTailParams struct {
+	Tail string
+	Most int32
+}
+
+// The second condition is the index's own.
+func (q *Queries) ByPhoneTail(ctx context.Context, arg ByPhoneTailParams) ([]ids.ID, error) {
+	rows, err := q.db.Query(ctx, byPhoneTail, arg.Tail, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ids.ID
+	for rows.Next() {
+		var order_no ids.ID
+		if err := rows.Scan(&order_no); err != nil {
+			return nil, err
+		}
+		items = append(items, order_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const byRecipient = `-- name: ByRecipient :many
+SELECT order_no FROM orders.details WHERE name = $1::text AND name <> '' ORDER BY order_no DESC LIMIT $2
+`
+
+type ByRecipientParams struct {
+	Name string
+	Most int32
+}
+
+func (q *Queries) ByRecipient(ctx context.Context, arg ByRecipientParams) ([]ids.ID, error) {
+	rows, err := q.db.Query(ctx, byRecipient, arg.Name, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ids.ID
+	for rows.Next() {
+		var order_no ids.ID
+		if err := rows.Scan(&order_no); err != nil {
+			return nil, err
+		}
+		items = append(items, order_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const byStatus = `-- name: ByStatus :many
 SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
 WHERE status = $1 AND status <> 'pending_payment' AND order_no < $2 AND order_no >= $3
@@ -554,6 +613,125 @@ type NumberedParams struct {
 
 func (q *Queries) Numbered(ctx context.Context, arg NumberedParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, numbered, arg.OrderNos, arg.Buckets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrdersOrder
+	for rows.Next() {
+		var i OrdersOrder
+		if err := rows.Scan(
+			&i.Bucket,
+			&i.OrderNo,
+			&i.UserID,
+			&i.ItemID,
+			&i.ActivityID,
+			&i.SessionID,
+			&i.Shard,
+			&i.Epoch,
+			&i.Quantity,
+			&i.UnitPrice,
+			&i.Currency,
+			&i.Title,
+			&i.OnePerActivity,
+			&i.Status,
+			&i.Reason,
+			&i.Version,
+			&i.PayDeadline,
+			&i.ClosingUntil,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
+			&i.PaymentNo,
+			&i.Provider,
+			&i.Method,
+			&i.ProviderTxn,
+			&i.Handover,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const parcels = `-- name: Parcels :many
+SELECT n.no::uuid AS order_no, coalesce(d.way, '') AS way, coalesce(d.name, '') AS name, coalesce(d.phone, '') AS phone,
+       coalesce(d.address, '') AS address, coalesce(d.note, '') AS note,
+       coalesce(s.carrier, '') AS carrier, coalesce(s.tracking_no, '') AS tracking_no, coalesce(s.at, 'epoch')::timestamptz AS at
+FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+LEFT JOIN LATERAL (SELECT way, name, phone, address, note FROM orders.details WHERE order_no = n.no AND bucket = n.b OFFSET 0) d ON true
+LEFT JOIN LATERAL (SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = n.no AND bucket = n.b OFFSET 0) s ON true
+`
+
+type ParcelsParams struct {
+	OrderNos []ids.ID
+	Buckets  []int16
+}
+
+type ParcelsRow struct {
+	OrderNo    ids.ID
+	Way        string
+	Name       string
+	Phone      string
+	Address    string
+	Note       string
+	Carrier    string
+	TrackingNo string
+	At         time.Time
+}
+
+// How the orders of a page are to reach their shoppers, and were sent.
+func (q *Queries) Parcels(ctx context.Context, arg ParcelsParams) ([]ParcelsRow, error) {
+	rows, err := q.db.Query(ctx, parcels, arg.OrderNos, arg.Buckets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ParcelsRow
+	for rows.Next() {
+		var i ParcelsRow
+		if err := rows.Scan(
+			&i.OrderNo,
+			&i.Way,
+			&i.Name,
+			&i.Phone,
+			&i.Address,
+			&i.Note,
+			&i.Carrier,
+			&i.TrackingNo,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const toShip = `-- name: ToShip :many
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
+WHERE status = 'paid' AND handover = 'to_ship' AND (paid_at, order_no) > ($1::timestamptz, $2::uuid)
+ORDER BY paid_at, order_no LIMIT $3
+`
+
+type ToShipParams struct {
+	AfterAt time.Time
+	After   ids.ID
+	Most    int32
+}
+
+// The other way round: what was paid first is sent first.
+func (q *Queries) ToShip(ctx context.Context, arg ToShipParams) ([]OrdersOrder, error) {
+	rows, err := q.db.Query(ctx, toShip, arg.AfterAt, arg.After, arg.Most)
 	if err != nil {
 		return nil, err
 	}
