@@ -3,6 +3,7 @@ package order
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,14 +21,14 @@ import (
 // delivered settles orders of users 1, 2, … and pays them, the last first.
 func (e *edge) delivered(nos ...ids.ID) {
 	e.t.Helper()
-	for i := len(nos) - 1; i >= 0; i-- {
-		costs := e.costs(nos[i]) // before: there may be one connection
+	for i, no := range slices.Backward(nos) {
+		costs := e.costs(no) // before: there may be one connection
 		e.inTx(func(tx pgx.Tx) error {
 			in := details.Choices{Way: seckillevent.Delivery, Name: "王小明", Phone: "+8613800138000", Address: "人民路 1 号", Note: "轻放"}
-			if err := details.Put(e.t.Context(), tx, nos[i], int64(i)+1, &in); err != nil {
+			if err := details.Put(e.t.Context(), tx, no, int64(i)+1, &in); err != nil {
 				return err
 			}
-			_, _, err := e.MarkPaid(e.t.Context(), tx, nos[i], orderevent.PaidBy{PaymentNo: ids.New()}, costs)
+			_, _, err := e.MarkPaid(e.t.Context(), tx, no, orderevent.PaidBy{PaymentNo: ids.New()}, costs)
 			return err
 		})
 	}

@@ -81,7 +81,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.pickupRoutes(rt)
 	s.completionRoutes(rt)
 	s.actionRoutes(rt)
-	s.shipmentRoutes(rt)
+	shipper{s}.routes(rt)
 	s.receiptRoute(rt)
 	s.referenceRoutes(rt)
 	s.search.Routes(rt)

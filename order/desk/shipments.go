@@ -91,7 +91,10 @@ type ShipmentRow struct {
 	sent Parcel
 }
 
-func (s *Service) shipmentRoutes(rt *httpx.Router) {
+// shipper ships lists of orders.
+type shipper struct{ *Service }
+
+func (s shipper) routes(rt *httpx.Router) {
 	op := httpx.Op{
 		Method: http.MethodPost, Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite, Load: httpx.Costly, Audit: "order.ship", NoKey: httpx.SetsState,
 	}
@@ -100,13 +103,13 @@ func (s *Service) shipmentRoutes(rt *httpx.Router) {
 	list.Summary = "Ship up to 500 orders, each with its carrier and tracking number"
 	list.Description = "Each order has a result of its own, and one that fails keeps no other from being shipped. Sent again, the list ships what was not shipped. Unlike the route of a single order it never changes a number that was noted before, " +
 		"ships nothing with an open refund, and takes no number that the carrier's do not look like."
-	httpx.Register(rt.API, list, s.shipListed)
+	httpx.Register(rt.API, list, s.listed)
 	sheet := op
 	sheet.Path, sheet.ID, sheet.MaxBodyBytes = "/api/v1/admin/shipments/import", "import-shipments", maxSheetBytes
 	sheet.Summary = "Ship the orders of a sheet: CSV in UTF-8 or GB18030, or XLSX"
 	sheet.Description = "The body is the file, as a carrier's client or an export wrote it: a row of headings with the order number (order_no, 订单号), the tracking number (tracking_no, 运单号, 快递单号) and, if it says, the carrier (carrier, 快递公司), " +
 		"and up to 2,000 orders below. The results are those of `POST /api/v1/admin/shipments`; `dry_run` only says what they would be."
-	httpx.Register(rt.API, sheet, s.shipSheet)
+	httpx.Register(rt.API, sheet, s.sheet)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/carriers", ID: "list-carriers", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead,
 		Summary: "The carriers whose parcels have a tracking page",
@@ -139,13 +142,13 @@ type sentRow struct {
 	TrackingNo string `json:"tracking_no,omitempty" maxLength:"64" doc:"Left out of the shop's own delivery" example:"SF1234567890"`
 }
 
-func (s *Service) shipListed(ctx context.Context, in *shipListInput) (*httpx.Output[Shipments], error) {
+func (s shipper) listed(ctx context.Context, in *shipListInput) (*httpx.Output[Shipments], error) {
 	rows := make([]waybill.Row, len(in.Body.Orders))
 	for i, r := range in.Body.Orders {
 		rows[i] = waybill.Row{Line: i + 1, OrderNo: r.OrderNo, Carrier: r.Carrier}
 		rows[i].TrackingNo, rows[i].Spoiled = waybill.Number(r.TrackingNo)
 	}
-	return s.shipAll(ctx, rows, in.Body.DryRun)
+	return s.all(ctx, rows, in.Body.DryRun)
 }
 
 type shipSheetInput struct {
@@ -154,7 +157,7 @@ type shipSheetInput struct {
 	RawBody []byte `contentType:"application/octet-stream"`
 }
 
-func (s *Service) shipSheet(ctx context.Context, in *shipSheetInput) (*httpx.Output[Shipments], error) {
+func (s shipper) sheet(ctx context.Context, in *shipSheetInput) (*httpx.Output[Shipments], error) {
 	cells, err := spreadsheet.Read(string(in.RawBody))
 	if err != nil {
 		return nil, fault.Plain(fault.Invalid, spreadsheet.Says(err)).Because(err)
@@ -166,12 +169,12 @@ func (s *Service) shipSheet(ctx context.Context, in *shipSheetInput) (*httpx.Out
 	for i := range rows {
 		rows[i].Carrier = cmp.Or(rows[i].Carrier, in.Carrier)
 	}
-	return s.shipAll(ctx, rows, in.DryRun)
+	return s.all(ctx, rows, in.DryRun)
 }
 
-// shipAll ships what can be of a list. What was begun ends although the client has left, and
+// all ships what can be of a list. What was begun ends although the client has left, and
 // no further batch is begun then.
-func (s *Service) shipAll(ctx context.Context, rows []waybill.Row, dry bool) (*httpx.Output[Shipments], error) {
+func (s shipper) all(ctx context.Context, rows []waybill.Row, dry bool) (*httpx.Output[Shipments], error) {
 	made := Shipments{Data: checkAll(rows)}
 	var todo []*ShipmentRow
 	for i := range made.Data {
@@ -194,7 +197,7 @@ func (s *Service) shipAll(ctx context.Context, rows []waybill.Row, dry bool) (*h
 		for _, one := range batch {
 			if one.Result == resultReady {
 				g.Go(func() error {
-					s.shipOne(ctx, one)
+					s.one(ctx, one)
 					return nil
 				})
 			}
@@ -257,7 +260,7 @@ func checkAll(rows []waybill.Row) []ShipmentRow {
 }
 
 // lookAt gives a batch its results by how the orders are now: ready is what may be shipped.
-func (s *Service) lookAt(ctx context.Context, batch []*ShipmentRow) error {
+func (s shipper) lookAt(ctx context.Context, batch []*ShipmentRow) error {
 	nos := make([]ids.ID, len(batch))
 	for i, one := range batch {
 		nos[i] = one.no
@@ -353,8 +356,8 @@ func resultOf(err error) string {
 	}
 }
 
-// shipOne ships an order that was ready when it was looked at, unless it has changed since.
-func (s *Service) shipOne(ctx context.Context, one *ShipmentRow) {
+// one ships an order that was ready when it was looked at, unless it has changed since.
+func (s shipper) one(ctx context.Context, one *ShipmentRow) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), shipTimeout)
 	defer stop()
 	_, err := s.shipIf(ctx, one.no, one.sent, func(tx pgx.Tx, before *Parcel) error {

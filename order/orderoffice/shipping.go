@@ -1,11 +1,12 @@
 package orderoffice
 
 import (
+	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"stampede/platform/edge/auth"
@@ -110,19 +111,20 @@ func text(row any, name string) string {
 
 // sums are the units of each variant, the most first.
 func sums(orders []any) (made []map[string]any) {
-	at := map[[3]string]map[string]any{}
+	at, units := map[string]map[string]any{}, map[string]int64{}
+	key := func(row any) string { return text(row, "sku") + "\n" + text(row, "spec") + "\n" + text(row, "title") }
 	for _, o := range orders {
 		doc, _ := o.(map[string]any)
-		key := [3]string{text(o, "sku"), text(o, "spec"), text(o, "title")}
-		if at[key] == nil {
-			at[key] = map[string]any{"sku": doc["sku"], "spec": doc["spec"], "title": doc["title"], "quantity": int64(0)}
-			made = append(made, at[key])
+		of := key(o)
+		if at[of] == nil {
+			at[of] = map[string]any{"sku": doc["sku"], "spec": doc["spec"], "title": doc["title"]}
+			made = append(made, at[of])
 		}
-		units, _ := doc["quantity"].(json.Number)
-		n, _ := units.Int64()                                 // the API's
-		at[key]["quantity"] = at[key]["quantity"].(int64) + n //nolint:forcetypeassert // set right above
+		n, _ := strconv.ParseInt(text(o, "quantity"), 10, 64) // the API's
+		units[of] += n
+		at[of]["quantity"] = units[of]
 	}
-	slices.SortStableFunc(made, func(a, b map[string]any) int { return int(b["quantity"].(int64) - a["quantity"].(int64)) }) //nolint:forcetypeassert // as above
+	slices.SortStableFunc(made, func(a, b map[string]any) int { return cmp.Compare(units[key(b)], units[key(a)]) })
 	return made
 }
 

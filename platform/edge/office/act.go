@@ -47,7 +47,7 @@ func (o *Office) act(c *Call, a *Act) {
 			return
 		}
 		if a.Answer != "" {
-			o.render(c, http.StatusOK, o.answers[a], &View{Title: a.Title, Data: c.answered(a, made, back)})
+			o.render(c, http.StatusOK, o.answers[a], &View{Title: a.Title, Data: answered(c, a, made, back)})
 			return
 		}
 		then := fill(a.Then, func(name string) string { return cmp.Or(text(made[name]), c.Value(name)) })
@@ -99,7 +99,7 @@ func (c *Call) ask(a *Act, form url.Values) (made map[string]any, err error) {
 }
 
 // answered is what the page of an answer is shown with.
-func (c *Call) answered(a *Act, made map[string]any, back string) map[string]any {
+func answered(c *Call, a *Act, made map[string]any, back string) map[string]any {
 	data := map[string]any{"answer": made, "next": back}
 	if a.Saved != nil {
 		name, body := a.Saved(c, made)
