@@ -24,6 +24,7 @@ import (
 	"stampede/order"
 	"stampede/order/desk"
 	"stampede/order/orderoffice"
+	"stampede/order/points"
 	"stampede/payment"
 	"stampede/payment/paymentoffice"
 	"stampede/payment/provider"
@@ -168,6 +169,7 @@ type server struct {
 	order     *order.Service
 	payment   *payment.Service
 	desk      *desk.Service
+	points    *points.Service
 	seckill   *seckill.Service
 	door      *door.Service
 	notify    *notify.Service
@@ -342,8 +344,13 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	if s.identity != nil {
 		payDeps.OpenID, payDeps.MakerOf = s.identity.Accounts.OpenIDOf, s.identity.Keys.MakerOf
 	}
-	s.payment, err = payment.New(payCfg, payDeps)
-	return err
+	if s.payment, err = payment.New(payCfg, payDeps); err != nil {
+		return err
+	}
+	s.points = points.New(points.Deps{
+		DB: s.Pools["order"], Plan: s.plan, Returned: s.payment.Refunds.Returned, Enter: s.order.EnterReading,
+	})
+	return nil
 }
 
 // openDoors builds the modules that shoppers interact with.
@@ -427,6 +434,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	subs := slices.Concat(
 		s.seckill.Subscriptions(), s.door.Subscriptions(), s.order.Subscriptions(), s.payment.Subscriptions(),
 		s.inventory.Subscriptions(), s.notify.Subscriptions(), s.messages.Subscriptions(),
+		s.points.Subscriptions(),
 	)
 	stop, err := s.Bus.Subscribe(ctx, subs, deadletters.Keeper(s.Pools["platform"]))
 	if err != nil {
@@ -444,7 +452,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 
 	s.identity.Routes(s.order.Forget, s.payment.Forget, s.messages.Forget)
 	for _, module := range []interface{ Routes(rt *httpx.Router) }{
-		s.seckill, s.door, s.inventory, s.order, s.payment, s.desk, s.notify, s.webhooks, s.messages,
+		s.seckill, s.door, s.inventory, s.order, s.payment, s.desk, s.points, s.notify, s.webhooks, s.messages,
 	} {
 		module.Routes(s.identity.Router)
 	}
@@ -499,7 +507,8 @@ func (s *settings) stores(at cli.Stores) store.Config {
 // checks are every module's.
 func (s *server) checks() []proof.Check {
 	sales := plan.Checks(s.Pools["seckill"], s.inventory)
-	return slices.Concat(s.inventory.Checks(), sales, s.order.Checks(), s.payment.Checks())
+	checks := slices.Concat(s.inventory.Checks(), sales, s.order.Checks(), s.payment.Checks())
+	return append(checks, s.points.Check())
 }
 
 // prove runs every module's checks.

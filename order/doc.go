@@ -6,7 +6,7 @@
 // order or a refusal. The row is the hold: the units an item has sold or holds
 // are sums over live rows, so there is no counter to drift. It also owns the
 // order cache in Redis (see [Service.Get]) and nothing else there. Package coupon
-// owns the coupons.
+// owns the coupons, package points what shoppers earn by paying.
 //
 // # Data flow
 //

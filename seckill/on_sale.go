@@ -93,7 +93,7 @@ func (p *Plan) SaleOf(ctx context.Context, item int64) (seckillevent.Sale, error
 	}
 	sale := seckillevent.Sale{
 		SKU: row.Sku, Spec: row.Spec, ImageURL: row.ImageUrl, Activity: row.Activity, Session: row.Session,
-		StartsAt: row.StartsAt, EndsAt: row.EndsAt, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt, Checkout: row.Checkout,
+		StartsAt: row.StartsAt, EndsAt: row.EndsAt, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt, Checkout: row.Checkout, PointsRate: row.PointsRate,
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

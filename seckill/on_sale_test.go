@@ -80,3 +80,27 @@ func TestRefundRuleOfAnActivity(t *testing.T) {
 	})
 	inForce(made.Activity, "24h0m0s true")
 }
+
+// Orders may rely on the rule: it can be changed until shortly before the opening.
+func TestPointsRateOfAnActivity(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	s := d.Publish(2*time.Hour, func(activity, _, _ map[string]any) { activity["points_rate"] = 100 })
+	path := "/api/v1/admin/activities/" + s.Activity
+	inForce := func(want int32) {
+		t.Helper()
+		sale, err := NewPlan(d.DB).SaleOf(t.Context(), s.StockItem(t, false).ID)
+		require.NoError(t, err)
+		require.Equal(t, "points for each 100 minor units", sale.PointsRate, want)
+		require.Equal[any](t, "the rate in the plan", d.Do(http.StatusOK, http.MethodGet, path, nil).Doc["points_rate"], float64(want))
+	}
+	inForce(100)
+	d.Do(http.StatusOK, http.MethodPatch, path, map[string]any{"version": 1, "points_rate": 250})
+	inForce(250)
+	for _, wrong := range []int{-1, 10_001} {
+		d.Do(http.StatusUnprocessableEntity, http.MethodPatch, path, map[string]any{"version": 2, "points_rate": wrong})
+	}
+	d.SQL(`UPDATE seckill.sessions SET opens_at = now() + interval '30 seconds' WHERE id = $1`, s.Session)
+	d.Do(http.StatusConflict, http.MethodPatch, path, map[string]any{"version": 2, "points_rate": 0})
+	inForce(250)
+}

@@ -2,18 +2,18 @@
 -- name: PutActivity :one
 INSERT INTO seckill.activities AS a (id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
     payment_window_share, rebuy_after_close, paused, version, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout,
-    external_id, metadata)
+    external_id, metadata, points_rate)
 OVERRIDING SYSTEM VALUE
 VALUES (coalesce(nullif(@id::bigint, 0), nextval('seckill.activities_id_seq')), @name, @status, @starts_at, @ends_at, @limit_per_user,
     @one_item_per_user, @payment_window_seconds, @payment_window_share, @rebuy_after_close, @paused, @version, @human_check, @human_check_rate,
-    @exclusive, @refund_within_hours, @refund_units, @checkout, @external_id, @metadata)
+    @exclusive, @refund_within_hours, @refund_units, @checkout, @external_id, @metadata, @points_rate)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
     limit_per_user = excluded.limit_per_user, one_item_per_user = excluded.one_item_per_user,
     payment_window_seconds = excluded.payment_window_seconds, payment_window_share = excluded.payment_window_share,
     rebuy_after_close = excluded.rebuy_after_close, version = excluded.version,
     human_check = excluded.human_check, human_check_rate = excluded.human_check_rate, exclusive = excluded.exclusive,
     refund_within_hours = excluded.refund_within_hours, refund_units = excluded.refund_units, checkout = excluded.checkout,
-    external_id = excluded.external_id, metadata = excluded.metadata,
+    external_id = excluded.external_id, metadata = excluded.metadata, points_rate = excluded.points_rate,
     revision = a.revision + 1, updated_at = now()
 RETURNING *;
 
@@ -281,7 +281,7 @@ WHERE i.sku = @sku ORDER BY s.opens_at DESC, i.id DESC LIMIT @most;
 SELECT refund_within_hours, refund_units FROM seckill.activities WHERE id = $1;
 
 -- name: SaleOf :one
-SELECT i.sku, i.spec, i.image_url, a.name AS activity, s.name AS session, a.starts_at, a.ends_at, s.opens_at, s.closes_at, a.checkout
+SELECT i.sku, i.spec, i.image_url, a.name AS activity, s.name AS session, a.starts_at, a.ends_at, s.opens_at, s.closes_at, a.checkout, a.points_rate
 FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id JOIN seckill.activities a ON a.id = i.activity_id
 WHERE i.id = @item_id;
 

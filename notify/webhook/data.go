@@ -8,6 +8,7 @@ import (
 	"stampede/order/couponevent"
 	"stampede/order/disputeevent"
 	"stampede/order/orderevent"
+	"stampede/order/pointsevent"
 	"stampede/payment/paymentevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -81,6 +82,14 @@ type CouponData struct {
 	By       string            `json:"by,omitempty" enum:"claim,operator,rule" doc:"Who issued it"`
 	OrderNo  *ids.ID           `json:"order_no,omitempty" doc:"The order that it was used for"`
 	Discount *orderevent.Money `json:"discount,omitempty" doc:"That it took off the order"`
+}
+
+// PointsData is an entry of the ledger of users' points.
+type PointsData struct {
+	EntryNo ids.ID `json:"entry_no"`
+	OrderNo ids.ID `json:"order_no"`
+	UserID  string `json:"user_id" example:"7"`
+	Points  int64  `json:"points" doc:"Negative for points that were taken back. Added up, each entry_no once, they are the user's balance"`
 }
 
 // AlarmData is a problem that needs an operator.
@@ -183,6 +192,13 @@ func ofCoupons(name string, says fault.Text, example couponevent.Coupon) kind {
 	}
 	example.CouponNo, example.KindID = &exampleNo, 5
 	return kind{name, says, of(example).data, many(func(e couponevent.Changed) []couponevent.Coupon { return e.Coupons }, of)}
+}
+
+func ofPoints(name string, says fault.Text, points int64) kind {
+	of := func(e pointsevent.Entry) part {
+		return part{"points of user " + id(e.UserID), PointsData{e.EntryNo, e.OrderNo, id(e.UserID), e.Points}}
+	}
+	return kind{name, says, of(pointsevent.Entry{EntryNo: exampleNo, OrderNo: exampleNo, UserID: 7, Points: points}).data, one(of)}
 }
 
 func alarmData(e alarm.Raised) AlarmData {

@@ -10,6 +10,7 @@ import (
 	"stampede/order/couponevent"
 	"stampede/order/disputeevent"
 	"stampede/order/orderevent"
+	"stampede/order/pointsevent"
 	"stampede/payment/paymentevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -147,6 +148,10 @@ var kinds = map[string]kind{
 		fault.T("A paid order was refunded in full; its coupon can be used again", "订单全额退款，优惠券已退回"), usedCoupon),
 	couponevent.SubjectRecalled: ofCoupons("coupon.recalled",
 		fault.T("The shop recalled a coupon, or all of a kind; they serve no further order", "商家收回优惠券"), couponevent.Coupon{UserID: 7}),
+
+	pointsevent.SubjectEarned:    ofPoints("points.earned", fault.T("A user earned points with a paid order", "订单付款，用户获得积分"), 99),
+	pointsevent.SubjectTakenBack: ofPoints("points.taken_back", fault.T("A refund took points back", "退款扣回积分"), -99),
+	pointsevent.SubjectGivenBack: ofPoints("points.given_back", fault.T("A refund was undone; its points are back", "退款未成，积分返还"), 99),
 
 	alarm.SubjectRaised: {
 		name: "alarm.raised", says: fault.T("A problem needs an operator; told once for an incident, however often it is found", "出现需人工处理的告警；同一事件只推送一次"),

@@ -25,6 +25,7 @@ import (
 	"stampede/notify/webhook/internal/webhookdb"
 	"stampede/order/couponevent"
 	"stampede/order/orderevent"
+	"stampede/order/pointsevent"
 	"stampede/payment/paymentevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -751,6 +752,9 @@ func TestMessagesBecomeEvents(t *testing.T) {
 		}},
 		{couponevent.SubjectUsed, couponevent.Changed{Coupons: []couponevent.Coupon{{CouponNo: &no, KindID: 6, UserID: 7, OrderNo: &no, Discount: 5, Currency: "CNY"}}}, []string{
 			`coupon.used {"coupon_no":"NO","kind_id":"6","user_id":"7","order_no":"NO","discount":{"amount":5,"currency":"CNY"}}`,
+		}},
+		{pointsevent.SubjectTakenBack, pointsevent.Entry{EntryNo: no, OrderNo: no, UserID: 7, Points: -5}, []string{
+			`points.taken_back {"entry_no":"NO","order_no":"NO","user_id":"7","points":-5}`,
 		}},
 		{couponevent.SubjectRecalled, couponevent.Changed{Coupons: []couponevent.Coupon{{KindID: 6}}}, []string{`coupon.recalled {"kind_id":"6"}`}},
 		{alarm.SubjectRaised, alarm.Raised{ID: 1, Incident: 2, Code: "x", Severity: alarm.Warning, Subject: "s", NextAction: "Wait.", OpenedAt: exampleAt}, []string{

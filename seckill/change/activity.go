@@ -30,6 +30,7 @@ type activityPatch struct {
 	Exclusive            *bool                      `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
 	RefundWithinHours    *int32                     `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
 	RefundUnits          *string                    `json:"refund_units,omitempty" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
+	PointsRate           *int32                     `json:"points_rate,omitempty" minimum:"0" maximum:"10000" doc:"Points that a shopper earns for each 100 minor units paid, such as 1 for each yuan; rounded down for an order, 0 is none"`
 	Checkout             *seckillevent.CheckoutView `json:"checkout,omitempty" doc:"Replaces the whole of it"`
 	external.Patch
 }
@@ -92,7 +93,7 @@ func (c *change) putActivity(ctx context.Context, row seckilldb.SeckillActivity)
 		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare,
 		RebuyAfterClose: row.RebuyAfterClose, Paused: row.Paused, Version: row.Version, HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate,
 		Exclusive: row.Exclusive, RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits, Checkout: row.Checkout,
-		ExternalID: row.ExternalID, Metadata: row.Metadata,
+		ExternalID: row.ExternalID, Metadata: row.Metadata, PointsRate: row.PointsRate,
 	})
 	if err != nil {
 		return fmt.Errorf("change: put activity: %w", err)
@@ -121,6 +122,7 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 	row.Exclusive = optional(in.Exclusive, row.Exclusive)
 	row.RefundWithinHours = optional(in.RefundWithinHours, row.RefundWithinHours)
 	row.RefundUnits = optional(in.RefundUnits, row.RefundUnits)
+	row.PointsRate = optional(in.PointsRate, row.PointsRate)
 	if in.Checkout != nil {
 		row.Checkout = in.Checkout.Checkout()
 	}

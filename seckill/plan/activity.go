@@ -23,6 +23,7 @@ const (
 	MinPayWindow    = 10 * time.Second
 	maxPayWindow    = 7 * 24 * time.Hour
 	maxActivitySpan = 366 * 24 * time.Hour // a year's campaign; longer is a typing error
+	maxPointsRate   = 10_000               // a hundred points for the smallest unit of money; more is a typing error
 	MaxSessions     = 200                  // one activity's sessions are read and written as a whole
 	MaxItems        = 1000                 // likewise its items, in one transaction each
 )
@@ -43,6 +44,7 @@ type ActivityDraft struct {
 	Exclusive            bool                      `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
 	RefundWithinHours    int32                     `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
 	RefundUnits          string                    `json:"refund_units,omitempty" enum:"return,write_off" default:"return" doc:"What becomes of the units of a refunded order unless an operator decides: back on sale, or never sold again"`
+	PointsRate           int32                     `json:"points_rate,omitempty" minimum:"0" maximum:"10000" doc:"Points that a shopper earns for each 100 minor units paid, such as 1 for each yuan; rounded down for an order, 0 is none"`
 	Checkout             seckillevent.CheckoutView `json:"checkout,omitzero" doc:"What is settled between the order and its payment: how the goods reach the shopper, freight, and what the shopper tells about themselves"`
 	ExternalID           string                    `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" patternDescription:"printable ASCII without spaces" doc:"What the shop's own system calls it, unique among activities" example:"campaign-2026-11"`
 	Metadata             external.Metadata         `json:"metadata,omitempty"`
@@ -58,6 +60,7 @@ func (in *ActivityDraft) Row() seckilldb.SeckillActivity {
 		RebuyAfterClose: in.RebuyAfterClose != nil && *in.RebuyAfterClose,
 		HumanCheck:      cmp.Or(in.HumanCheck, string(humancheck.None)), HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
 		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, RefundReturns), Checkout: in.Checkout.Checkout(),
+		PointsRate: in.PointsRate,
 		ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
 	}
 	if in.PaymentWindowSeconds != nil {
@@ -94,6 +97,9 @@ func (f *Flaws) Activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 	f.checkout(&a.Checkout)
 	f.activityDoor(a)
 	f.refunds(a)
+	f.Add(a.PointsRate >= 0 && a.PointsRate <= maxPointsRate, "body.points_rate", a.PointsRate,
+		fault.T("A shopper earns 1 to {most} points for each 100 minor units, or none with 0.",
+			"每 100 最小货币单位（如 1 元）可得 1 至 {most} 积分，0 为不积分。", "most", maxPointsRate))
 	f.external("body", a.ExternalID, a.Metadata)
 }
 

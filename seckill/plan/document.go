@@ -92,7 +92,7 @@ func (b *Activity) document(details map[int64]WrittenDetail, rules string) Whole
 	doc := WholeActivity{Publish: b.Status != StatusDraft, ActivityDraft: ActivityDraft{
 		Name: b.Name, StartsAt: b.StartsAt.UTC(), EndsAt: b.EndsAt.UTC(), LimitPerUser: b.LimitPerUser, OneItemPerUser: b.OneItemPerUser,
 		PaymentWindowShare: b.PaymentWindowShare, RebuyAfterClose: &b.RebuyAfterClose, HumanCheck: b.HumanCheck, HumanCheckRate: b.HumanCheckRate,
-		Exclusive: b.Exclusive, RefundWithinHours: b.RefundWithinHours, RefundUnits: b.RefundUnits, Checkout: b.Checkout.View(),
+		Exclusive: b.Exclusive, RefundWithinHours: b.RefundWithinHours, RefundUnits: b.RefundUnits, PointsRate: b.PointsRate, Checkout: b.Checkout.View(),
 		ExternalID: text(b.ExternalID), Metadata: b.Metadata, Rules: rules,
 	}}
 	if b.PaymentWindowShare == nil {

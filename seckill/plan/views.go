@@ -26,6 +26,7 @@ type ActivityView struct {
 	Exclusive            bool                      `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
 	RefundWithinHours    int32                     `json:"refund_within_hours" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
 	RefundUnits          string                    `json:"refund_units" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
+	PointsRate           int32                     `json:"points_rate" doc:"Points that a shopper earns for each 100 minor units paid, such as 1 for each yuan; rounded down for an order, 0 is none"`
 	Checkout             seckillevent.CheckoutView `json:"checkout" doc:"What is settled between the order and its payment"`
 	EditableUntil        *wire.Time                `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on stock can be added and the activity paused or terminated, but not edited. It lies in the past if the activity was published later than that"`
 	ExternalID           *string                   `json:"external_id" doc:"What the shop's own system calls it; null when it was not given"`
@@ -90,7 +91,7 @@ func ViewActivity(a *seckilldb.SeckillActivity) ActivityView {
 		ID: wire.ID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: wire.Time(a.StartsAt), EndsAt: wire.Time(a.EndsAt),
 		LimitPerUser: a.LimitPerUser, OneItemPerUser: a.OneItemPerUser, PaymentWindowSeconds: a.PaymentWindowSeconds,
 		PaymentWindowShare: a.PaymentWindowShare, RebuyAfterClose: a.RebuyAfterClose, HumanCheck: a.HumanCheck,
-		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, RefundWithinHours: a.RefundWithinHours, RefundUnits: a.RefundUnits, Checkout: a.Checkout.View(),
+		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, RefundWithinHours: a.RefundWithinHours, RefundUnits: a.RefundUnits, PointsRate: a.PointsRate, Checkout: a.Checkout.View(),
 		ExternalID: a.ExternalID, Metadata: a.Metadata, Version: a.Version,
 		CreatedAt: wire.Time(a.CreatedAt), UpdatedAt: wire.Time(a.UpdatedAt),
 	}

@@ -38,6 +38,7 @@ var editActs = []kit.Act{
 				Name: "refund_units", Label: kit.Text{"When an order is refunded", "退款后商品"},
 				Kind: kit.Choice, Options: []string{"return", "write_off"}, Required: true,
 			},
+			{Name: "points_rate", Label: kit.Text{"Points per 1.00 paid (0 for none)", "每消费 1 元赠送积分（0 为不赠送）"}, Kind: kit.Whole, Blank: 0},
 			{Name: byCourier, Label: kit.Text{"Delivery", "快递配送"}, Kind: kit.Tick},
 			{Name: atStore, Label: kit.Text{"Store pickup", "到店自提"}, Kind: kit.Tick},
 			{Name: "checkout.freight", Label: kit.Text{"Shipping fee", "运费"}, Kind: kit.Price},

@@ -51,6 +51,7 @@ var (
 		saleName, saleLimit,
 		{Name: "payment_window_seconds", Label: kit.Text{"Payment window (minutes)", "付款时限（分钟）"}, Kind: kit.Minutes, Required: true},
 		{Name: "refund_within_hours", Label: kit.Text{"Self-service refund window (hours after payment, 0 for none)", "自助退款时限（支付后小时数，0 为不支持）"}, Kind: kit.Whole},
+		{Name: "points_rate", Label: kit.Text{"Points per 1.00 paid (0 for none)", "每消费 1 元赠送积分（0 为不赠送）"}, Kind: kit.Whole},
 		{Name: "rules", Label: kit.Text{"Sale rules (Markdown)", "活动规则（支持 Markdown）"}, Kind: kit.Area, Max: maxText},
 	}
 	saleName     = kit.Field{Name: "name", Label: kit.Text{"Sale name", "活动名称"}, Required: true, Max: maxName}

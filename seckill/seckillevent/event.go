@@ -196,6 +196,7 @@ type Sale struct {
 	StartsAt, EndsAt    time.Time
 	OpensAt, ClosesAt   time.Time
 	Checkout            Checkout
+	PointsRate          int32 // points for each 100 minor units paid
 }
 
 // Opening is an item that is published, for those who tell shoppers of it.

@@ -36,7 +36,9 @@ func Section() kit.Section {
 		},
 		Pages: []kit.Page{
 			{Path: users, Title: kit.Text{"Accounts", "用户"}, Role: auth.Viewer, Template: "users.html", Filters: userFilters, Reads: []kit.Read{{Name: "doc", Path: usersAPI, Query: true}}},
-			{Path: user, Title: kit.Text{"User", "用户详情"}, Role: auth.Viewer, Template: "user.html", Reads: []kit.Read{{Name: "doc", Path: usersAPI + "/{id}"}}},
+			{Path: user, Title: kit.Text{"User", "用户详情"}, Role: auth.Viewer, Template: "user.html", Reads: []kit.Read{
+				{Name: "doc", Path: usersAPI + "/{id}"}, {Name: "points", Path: usersAPI + "/{id}/points"},
+			}},
 			{Path: blacklist, Title: kit.Text{"Blacklist", "黑名单"}, Role: auth.Viewer, Template: "blacklist.html", Reads: []kit.Read{{Name: "doc", Path: "/api/v1/admin/blacklist", Query: true}}},
 			{Path: apiKeys, Title: kit.Text{"API keys", "API 密钥"}, Role: auth.Admin, Template: "keys.html", Reads: []kit.Read{{Name: "doc", Path: "/api/v1/admin/api-keys", Query: true}}},
 		},
@@ -140,4 +142,5 @@ func member(data map[string]any, name string) any {
 var words = map[string]kit.Text{
 	"active": {"Active", "启用"}, "expired": {"Expired", "已过期"}, "revoked": {"Revoked", "已撤销"}, "disabled": {"Disabled", "已停用"}, "erased": {"Deleted", "已注销"},
 	"user": {"User", "用户"}, "phone": {"Phone", "手机号"}, "address": {"Address or network", "IP 地址或网段"}, "device": {"Device", "设备"},
+	"earned": {"Order paid", "消费获得"}, "taken_back": {"Refund", "退款扣回"}, "given_back": {"Refund undone", "退款失败返还"},
 }

@@ -36,6 +36,7 @@ type SeckillActivity struct {
 	Checkout             seckillevent.Checkout
 	ExternalID           *string
 	Metadata             external.Metadata
+	PointsRate           int32
 }
 
 type SeckillItem struct {

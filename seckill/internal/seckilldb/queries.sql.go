@@ -15,7 +15,7 @@ import (
 )
 
 const activities = `-- name: Activities :many
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata FROM seckill.activities
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata, points_rate FROM seckill.activities
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::text = '' OR status = $2)
 ORDER BY id DESC LIMIT $3
 `
@@ -59,6 +59,7 @@ func (q *Queries) Activities(ctx context.Context, arg ActivitiesParams) ([]Secki
 			&i.Checkout,
 			&i.ExternalID,
 			&i.Metadata,
+			&i.PointsRate,
 		); err != nil {
 			return nil, err
 		}
@@ -71,7 +72,7 @@ func (q *Queries) Activities(ctx context.Context, arg ActivitiesParams) ([]Secki
 }
 
 const activity = `-- name: Activity :one
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata FROM seckill.activities WHERE id = $1
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata, points_rate FROM seckill.activities WHERE id = $1
 `
 
 func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, error) {
@@ -101,12 +102,13 @@ func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, erro
 		&i.Checkout,
 		&i.ExternalID,
 		&i.Metadata,
+		&i.PointsRate,
 	)
 	return i, err
 }
 
 const activityByExternalID = `-- name: ActivityByExternalID :one
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata FROM seckill.activities WHERE external_id = $1::text
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata, points_rate FROM seckill.activities WHERE external_id = $1::text
 `
 
 func (q *Queries) ActivityByExternalID(ctx context.Context, externalID string) (SeckillActivity, error) {
@@ -136,6 +138,7 @@ func (q *Queries) ActivityByExternalID(ctx context.Context, externalID string) (
 		&i.Checkout,
 		&i.ExternalID,
 		&i.Metadata,
+		&i.PointsRate,
 	)
 	return i, err
 }
@@ -767,7 +770,7 @@ func (q *Queries) LongReservedItems(ctx context.Context, keptSeconds float64) ([
 }
 
 const overSessions = `-- name: OverSessions :many
-SELECT a.id, a.name, a.status, a.starts_at, a.ends_at, a.limit_per_user, a.one_item_per_user, a.payment_window_seconds, a.payment_window_share, a.rebuy_after_close, a.paused, a.version, a.revision, a.created_at, a.updated_at, a.human_check, a.human_check_rate, a.exclusive, a.refund_within_hours, a.refund_units, a.checkout, a.external_id, a.metadata, s.id, s.activity_id, s.name, s.opens_at, s.closes_at, s.version, s.created_at, s.updated_at, s.repeat_of, s.repeat_day, s.reservation_opens_at, s.reservation_closes_at, s.reservation_cap, s.external_id, s.metadata, ARRAY(SELECT i.id FROM seckill.items i WHERE i.session_id = s.id ORDER BY i.id)::bigint[] AS items
+SELECT a.id, a.name, a.status, a.starts_at, a.ends_at, a.limit_per_user, a.one_item_per_user, a.payment_window_seconds, a.payment_window_share, a.rebuy_after_close, a.paused, a.version, a.revision, a.created_at, a.updated_at, a.human_check, a.human_check_rate, a.exclusive, a.refund_within_hours, a.refund_units, a.checkout, a.external_id, a.metadata, a.points_rate, s.id, s.activity_id, s.name, s.opens_at, s.closes_at, s.version, s.created_at, s.updated_at, s.repeat_of, s.repeat_day, s.reservation_opens_at, s.reservation_closes_at, s.reservation_cap, s.external_id, s.metadata, ARRAY(SELECT i.id FROM seckill.items i WHERE i.session_id = s.id ORDER BY i.id)::bigint[] AS items
 FROM seckill.activities a JOIN seckill.sessions s ON s.activity_id = a.id
 WHERE a.status <> 'draft' AND a.ends_at > $1::timestamptz
   AND CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END BETWEEN $1::timestamptz AND $2::timestamptz
@@ -822,6 +825,7 @@ func (q *Queries) OverSessions(ctx context.Context, arg OverSessionsParams) ([]O
 			&i.SeckillActivity.Checkout,
 			&i.SeckillActivity.ExternalID,
 			&i.SeckillActivity.Metadata,
+			&i.SeckillActivity.PointsRate,
 			&i.SeckillSession.ID,
 			&i.SeckillSession.ActivityID,
 			&i.SeckillSession.Name,
@@ -925,7 +929,7 @@ func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 }
 
 const publishedActivities = `-- name: PublishedActivities :many
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata FROM seckill.activities
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata, points_rate FROM seckill.activities
 WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => $1) ORDER BY id
 `
 
@@ -962,6 +966,7 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 			&i.Checkout,
 			&i.ExternalID,
 			&i.Metadata,
+			&i.PointsRate,
 		); err != nil {
 			return nil, err
 		}
@@ -976,20 +981,20 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 const putActivity = `-- name: PutActivity :one
 INSERT INTO seckill.activities AS a (id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
     payment_window_share, rebuy_after_close, paused, version, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout,
-    external_id, metadata)
+    external_id, metadata, points_rate)
 OVERRIDING SYSTEM VALUE
 VALUES (coalesce(nullif($1::bigint, 0), nextval('seckill.activities_id_seq')), $2, $3, $4, $5, $6,
     $7, $8, $9, $10, $11, $12, $13, $14,
-    $15, $16, $17, $18, $19, $20)
+    $15, $16, $17, $18, $19, $20, $21)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
     limit_per_user = excluded.limit_per_user, one_item_per_user = excluded.one_item_per_user,
     payment_window_seconds = excluded.payment_window_seconds, payment_window_share = excluded.payment_window_share,
     rebuy_after_close = excluded.rebuy_after_close, version = excluded.version,
     human_check = excluded.human_check, human_check_rate = excluded.human_check_rate, exclusive = excluded.exclusive,
     refund_within_hours = excluded.refund_within_hours, refund_units = excluded.refund_units, checkout = excluded.checkout,
-    external_id = excluded.external_id, metadata = excluded.metadata,
+    external_id = excluded.external_id, metadata = excluded.metadata, points_rate = excluded.points_rate,
     revision = a.revision + 1, updated_at = now()
-RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata
+RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata, points_rate
 `
 
 type PutActivityParams struct {
@@ -1013,6 +1018,7 @@ type PutActivityParams struct {
 	Checkout             seckillevent.Checkout
 	ExternalID           *string
 	Metadata             external.Metadata
+	PointsRate           int32
 }
 
 // Writes an activity as it is to be, a new one if its id is 0; one that exists keeps its state.
@@ -1038,6 +1044,7 @@ func (q *Queries) PutActivity(ctx context.Context, arg PutActivityParams) (Secki
 		arg.Checkout,
 		arg.ExternalID,
 		arg.Metadata,
+		arg.PointsRate,
 	)
 	var i SeckillActivity
 	err := row.Scan(
@@ -1064,6 +1071,7 @@ func (q *Queries) PutActivity(ctx context.Context, arg PutActivityParams) (Secki
 		&i.Checkout,
 		&i.ExternalID,
 		&i.Metadata,
+		&i.PointsRate,
 	)
 	return i, err
 }
@@ -1521,22 +1529,23 @@ func (q *Queries) Reserve(ctx context.Context, arg ReserveParams) ([]ReserveRow,
 }
 
 const saleOf = `-- name: SaleOf :one
-SELECT i.sku, i.spec, i.image_url, a.name AS activity, s.name AS session, a.starts_at, a.ends_at, s.opens_at, s.closes_at, a.checkout
+SELECT i.sku, i.spec, i.image_url, a.name AS activity, s.name AS session, a.starts_at, a.ends_at, s.opens_at, s.closes_at, a.checkout, a.points_rate
 FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id JOIN seckill.activities a ON a.id = i.activity_id
 WHERE i.id = $1
 `
 
 type SaleOfRow struct {
-	Sku      string
-	Spec     string
-	ImageUrl string
-	Activity string
-	Session  string
-	StartsAt time.Time
-	EndsAt   time.Time
-	OpensAt  time.Time
-	ClosesAt time.Time
-	Checkout seckillevent.Checkout
+	Sku        string
+	Spec       string
+	ImageUrl   string
+	Activity   string
+	Session    string
+	StartsAt   time.Time
+	EndsAt     time.Time
+	OpensAt    time.Time
+	ClosesAt   time.Time
+	Checkout   seckillevent.Checkout
+	PointsRate int32
 }
 
 func (q *Queries) SaleOf(ctx context.Context, itemID int64) (SaleOfRow, error) {
@@ -1553,6 +1562,7 @@ func (q *Queries) SaleOf(ctx context.Context, itemID int64) (SaleOfRow, error) {
 		&i.OpensAt,
 		&i.ClosesAt,
 		&i.Checkout,
+		&i.PointsRate,
 	)
 	return i, err
 }
@@ -1674,7 +1684,7 @@ func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]Seckil
 
 const setActivityState = `-- name: SetActivityState :one
 UPDATE seckill.activities SET status = $1, paused = $2, revision = revision + 1, updated_at = now()
-WHERE id = $3 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata
+WHERE id = $3 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata, points_rate
 `
 
 type SetActivityStateParams struct {
@@ -1711,6 +1721,7 @@ func (q *Queries) SetActivityState(ctx context.Context, arg SetActivityStatePara
 		&i.Checkout,
 		&i.ExternalID,
 		&i.Metadata,
+		&i.PointsRate,
 	)
 	return i, err
 }

@@ -35,6 +35,7 @@ var listQueries = map[string][]string{
 	"disputedb.ListDisputes":      {lastNo + `, '', ` + pageRows, lastNo + `, 'open', ` + pageRows},
 	"disputedb.DisputesOfOrder":   {zeroNo},
 	"storesdb.Stores":             {`false, 0, ` + pageRows},
+	"pointsdb.EntriesOfUser":      {`7, 7, ` + lastNo + `, ` + pageRows},
 	"paymentdb.ListRefunds":       {lastNo + `, ` + pageRows},
 	"paymentdb.RefundsWithStatus": {`'failed', ` + lastNo + `, ` + pageRows},
 	"seckilldb.Activities":        {`0, '', ` + pageRows},
