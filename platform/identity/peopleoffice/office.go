@@ -142,5 +142,5 @@ func member(data map[string]any, name string) any {
 var words = map[string]kit.Text{
 	"active": {"Active", "启用"}, "expired": {"Expired", "已过期"}, "revoked": {"Revoked", "已撤销"}, "disabled": {"Disabled", "已停用"}, "erased": {"Deleted", "已注销"},
 	"user": {"User", "用户"}, "phone": {"Phone", "手机号"}, "address": {"Address or network", "IP 地址或网段"}, "device": {"Device", "设备"},
-	"earned": {"Order paid", "消费获得"}, "taken_back": {"Refund", "退款扣回"}, "given_back": {"Refund undone", "退款失败返还"},
+	"earned": {"Earned", "消费获得"}, "taken_back": {"Taken back after a refund", "退款扣回"}, "given_back": {"Given back, as the refund failed", "退款失败返还"},
 }
