@@ -1,12 +1,15 @@
+-- +goose NO TRANSACTION
 -- +goose Up
--- What the shop has to send, in the order in which it was paid. With orders_to_complete it takes the place of one index of
--- all paid orders: a payment enters one of the two, so that it costs no more.
-CREATE INDEX orders_to_ship ON orders.orders (paid_at, order_no) WHERE status = 'paid' AND handover = 'to_ship';
+-- Each index commits by itself: in one transaction the lock of the first table, waiting for that of the second, would
+-- deadlock with shoppers, who settle and pay meanwhile. What was done before a failure is found when it is run again.
+
+-- What the shop has to send, in the order in which it was paid. With orders_to_complete it takes the place of orders_paid,
+-- which the release before reads and which goes a release later: a payment enters one of the two.
+CREATE INDEX IF NOT EXISTS orders_to_ship ON orders.orders (paid_at, order_no) WHERE status = 'paid' AND handover = 'to_ship';
 -- Paid orders that time may complete. Until a parcel left the shop, no time completes its order: a shop that is late would
 -- lose sight of it.
-CREATE INDEX orders_to_complete ON orders.orders (paid_at) WHERE status = 'paid' AND handover IS DISTINCT FROM 'to_ship';
-DROP INDEX orders.orders_paid;
+CREATE INDEX IF NOT EXISTS orders_to_complete ON orders.orders (paid_at) WHERE status = 'paid' AND handover IS DISTINCT FROM 'to_ship';
 
 -- Operators search by the recipient, see package order/search; erased details are in neither.
-CREATE INDEX details_by_name ON orders.details (name, order_no) WHERE name <> '';
-CREATE INDEX details_by_phone_tail ON orders.details (right(phone, 4), order_no) WHERE phone <> '';
+CREATE INDEX IF NOT EXISTS details_by_name ON orders.details (name, order_no) WHERE name <> '';
+CREATE INDEX IF NOT EXISTS details_by_phone_tail ON orders.details (right(phone, 4), order_no) WHERE phone <> '';
