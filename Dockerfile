@@ -52,9 +52,9 @@ ENTRYPOINT ["stampede"]
 CMD ["run", "--listen", ":8080"]
 
 # The default target: the program, certificates for calling providers, time zones for business dates, and BusyBox's
-# wget for health checks.
+# wget for health checks, and the client programs of the newest Postgres for backups.
 FROM alpine:3.22.6@sha256:5291449c3df73caf6ed85e649dec1b9e818b39a5d8c871e97afc13e9cd5e8fa8 AS serve
-RUN apk add --no-cache ca-certificates tzdata \
+RUN apk add --no-cache ca-certificates postgresql17-client tzdata \
     && addgroup -g 10001 stampede \
     && adduser -D -H -h /var/lib/stampede -s /sbin/nologin -u 10001 -G stampede stampede \
     && install -d -o 10001 -g 10001 -m 0700 /var/lib/stampede

@@ -21,7 +21,7 @@ import (
 
 // platformRoutes are the API resources that platform itself serves; every other
 // one in the document belongs to a module.
-var platformRoutes = []string{"auth", "challenge", "me", "admin/alarms", "admin/api-keys", "admin/audit", "admin/blacklist", "admin/dead-letters", "admin/messages", "admin/proof", "admin/users"}
+var platformRoutes = []string{"auth", "challenge", "me", "admin/alarms", "admin/api-keys", "admin/audit", "admin/backups", "admin/blacklist", "admin/dead-letters", "admin/messages", "admin/proof", "admin/users"}
 
 // TestShopKitLinksNoModule: what plays against the program from outside is built without
 // its modules and without the server of NATS, so that it cannot reach into them.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -48,6 +49,7 @@ import (
 	"stampede/platform/store/pg"
 	"stampede/platform/watch"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/backups"
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/watch/proof"
 	"stampede/platform/watch/tally"
@@ -92,6 +94,7 @@ type settings struct {
 	Records  outbox.Settings    `embed:"" group:"Disk and records:"`
 	Alarms   alarm.Settings     `embed:"" group:"Alarms:"`
 	Mail     mail.Settings      `embed:"" group:"E-mail:"`
+	Backups  backups.Settings   `embed:"" group:"Backups:"`
 	Identity identity.Settings  `embed:""`
 	Door     door.Settings      `embed:""`
 	Pay      providers.Settings `embed:""`
@@ -265,6 +268,12 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 		return err
 	}
 	s.watch = watch.New(s.Stores, s.log, s.registry)
+	if err := s.watch.Backups(s.set.Backups, backups.Deps{
+		DatabaseURL: stores.DatabaseURL, SigningKey: key, Version: version, Zone: s.set.Sale.Zone(), Tool: cli.PostgresTool,
+		Selling: func(from, until time.Time) bool { return s.catalogue.Selling(from, until) },
+	}); err != nil {
+		return err
+	}
 	s.tally = s.watch.Tally
 	if s.mail, err = mail.New(s.set.Mail, mail.Deps{Log: s.log, Metrics: s.registry}); err != nil {
 		return err

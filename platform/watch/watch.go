@@ -5,6 +5,7 @@ package watch
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,6 +15,7 @@ import (
 	"stampede/platform/store/redisx"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/audit"
+	"stampede/platform/watch/backups"
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/watch/messages"
 	"stampede/platform/watch/preflight"
@@ -25,6 +27,7 @@ import (
 // Watch watches over one instance.
 type Watch struct {
 	Tally   *tally.Board // what the modules count in
+	backups *backups.Service
 	stores  *store.Stores
 	log     *slog.Logger
 	metrics prometheus.Registerer
@@ -35,13 +38,20 @@ func New(stores *store.Stores, log *slog.Logger, metrics prometheus.Registerer) 
 	return &Watch{Tally: tally.New(stores.Pools["platform"], stores.Clock, log), stores: stores, log: log, metrics: metrics}
 }
 
+// Backups makes backups from now on; call it before Preflight and Open.
+func (w *Watch) Backups(set backups.Settings, deps backups.Deps) (err error) {
+	deps.DB, deps.Log = w.stores.Pools["platform"], w.log
+	w.backups, err = backups.New(set, deps)
+	return err
+}
+
 // Preflight returns the checks of the stores and of this instance, which holds so many
 // connections at most and sends its alarms somewhere or not.
 func (w *Watch) Preflight(connections int, alarmed bool) []preflight.Check {
 	s := w.stores
-	return preflight.Servers{
+	return append(preflight.Servers{
 		DB: s.Pools["platform"], Standby: s.Standby, Redis: s.Redis, Clock: s.Clock.Offset, NATS: s.Bus.Healthy, Disk: s.StreamDir, Connections: connections, Alarmed: alarmed,
-	}.Checks()
+	}.Checks(), w.backups.Preflight())
 }
 
 // Config is what there is to watch besides the stores.
@@ -74,5 +84,6 @@ func (w *Watch) Open(cfg Config, rt *httpx.Router) ([]app.Worker, error) {
 	deadletters.Routes(rt, pool, w.stores.Bus)
 	messages.Routes(rt, pool, w.stores.Relay)
 	proofs.Routes(rt)
-	return append(workers, proofs.Workers()...), nil
+	w.backups.Routes(rt)
+	return slices.Concat(workers, proofs.Workers(), w.backups.Workers()), nil
 }

@@ -97,6 +97,11 @@ func (c *Catalogue) Ready() bool { return c.picture.Load().byID != nil }
 // change it.
 func (c *Catalogue) Items() []*Item { return c.picture.Load().items }
 
+// Selling reports whether an item is on sale at some time between two moments.
+func (c *Catalogue) Selling(from, until time.Time) bool {
+	return slices.ContainsFunc(c.Items(), func(i *Item) bool { return i.OpensAt.Before(until) && i.ClosesAt.After(from) })
+}
+
 // ActivityOf returns the activity of a published session.
 func (c *Catalogue) ActivityOf(sessionID int64) (int64, bool) {
 	id, ok := c.picture.Load().sessions[sessionID]

@@ -38,7 +38,7 @@ func Section() kit.Section {
 			{Path: risk, Name: kit.Text{"Risk rules", "风控规则"}, Role: auth.Viewer, Later: true},
 		},
 		Pages: append([]kit.Page{
-			{Path: activities, Title: kit.Text{"Sales", "活动"}, Role: auth.Viewer, Template: "activities.html", Filters: activityFilters, Reads: []kit.Read{{Name: "activities", Path: api + "/activities", Query: true}}},
+			{Path: activities, Title: kit.Text{"Sales", "活动"}, Role: auth.Viewer, Template: "activities.html", Filters: activityFilters, Reads: []kit.Read{{Name: "activities", Path: api + "/activities", Query: true}, {Name: "backups", Path: api + "/backups"}}},
 			{Path: activities + "/new", Title: kit.Text{"Create sale", "新建活动"}, Role: auth.Operator, Template: "new.html"},
 			{Path: activity, Title: kit.Text{"Sale", "活动详情"}, Role: auth.Viewer, Template: "activity.html", Load: sale},
 			{Path: activity + "/live", Title: kit.Text{"War room", "作战室"}, Role: auth.Viewer, Template: "live.html", Reads: []kit.Read{{Name: "room", Path: api + "/activities/{id}/war-room"}}},

@@ -29,8 +29,8 @@ func Kept(ctx context.Context, db pg.DB, session int64) ([]byte, error) {
 	return []byte(raw), nil
 }
 
-// View is a settled session in a list.
-type View struct {
+// SettlementView is a settled session in a list.
+type SettlementView struct {
 	SessionID wire.ID `json:"session_id"`
 	SettledAt string  `json:"settled_at" format:"date-time"`
 	ProofID   wire.ID `json:"proof_id" doc:"GET /api/v1/admin/proof/{id} has what it found"`
@@ -38,23 +38,23 @@ type View struct {
 	SHA256    string  `json:"sha256" doc:"SHA-256 of the kept report, in hex: GET /api/v1/admin/sessions/{id}/report?kept=true"`
 }
 
-type list struct {
-	Settlements []View `json:"settlements" doc:"By session; those that are not settled yet are missing"`
+type settlementsView struct {
+	Settlements []SettlementView `json:"settlements" doc:"By session; those that are not settled yet are missing"`
 }
 
 // Routes registers the operators' routes.
 func (s *Service) Routes(api httpx.API) {
 	op := operator.Read(operator.Base+"/activities/{id}/settlements", "list-settlements", "How the books of an activity's sessions were proved after each")
 	op.Description = "A minute after the last payment window of a session the books are proved and its report is kept, by themselves; a proof that does not pass raises settlement-violated or settlement-unproved."
-	httpx.Register(api, op, func(ctx context.Context, in *operator.ByID) (*operator.Body[list], error) {
-		return operator.Answer(in.ID, func(id int64) (list, error) {
+	httpx.Register(api, op, func(ctx context.Context, in *operator.ByID) (*operator.Body[settlementsView], error) {
+		return operator.Answer(in.ID, func(id int64) (settlementsView, error) {
 			rows, err := seckilldb.New(s.DB).SettlementsOf(ctx, id)
 			if err != nil {
-				return list{}, fmt.Errorf("settlement: list: %w", err)
+				return settlementsView{}, fmt.Errorf("settlement: list: %w", err)
 			}
-			out := list{Settlements: make([]View, len(rows))}
+			out := settlementsView{Settlements: make([]SettlementView, len(rows))}
 			for i, r := range rows {
-				out.Settlements[i] = View{wire.ID(r.SessionID), httpx.Moment(*r.SettledAt), wire.ID(r.ProofRun), r.Status, r.Sha256}
+				out.Settlements[i] = SettlementView{wire.ID(r.SessionID), httpx.Moment(*r.SettledAt), wire.ID(r.ProofRun), r.Status, r.Sha256}
 			}
 			return out, nil
 		})

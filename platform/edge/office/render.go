@@ -126,6 +126,12 @@ func (c Words) Money(value any) string {
 	return mainUnits(minor, code) + " " + code
 }
 
+// Size renders a number of bytes.
+func (c Words) Size(value any) string {
+	bytes, _ := strconv.ParseFloat(text(value), 64)
+	return strconv.FormatFloat(bytes/1e6, 'f', 1, 64) + " MB"
+}
+
 // Time renders a time of the API in the shop's zone.
 func (c Words) Time(value any) template.HTML {
 	at, err := time.Parse(time.RFC3339, text(value))

@@ -9,6 +9,7 @@ package backup
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,8 +25,6 @@ import (
 
 	"filippo.io/age"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"stampede/platform/base/disk"
 )
 
 // About is the beginning of a backup.
@@ -45,20 +44,30 @@ const (
 	nameLayout = "2006-01-02T150405Z"
 )
 
-// Create writes a backup into a folder and returns its path. The file has its name once it is whole and synced. pgDump is
-// the path of a pg_dump at least as new as the server.
-func Create(ctx context.Context, folder, pgDump, databaseURL string, about About, to ...age.Recipient) (path string, err error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", fmt.Errorf("make the folder of the backups: %w", err)
+// Create writes a backup to a place and returns its name and its size in bytes. pgDump is the path of a pg_dump at least as
+// new as the server.
+func Create(ctx context.Context, to Place, pgDump, databaseURL string, about About, readers ...age.Recipient) (name string, size int64, err error) {
+	name = about.Made.UTC().Format(nameLayout) + Suffix
+	size, err = to.Put(ctx, name, func(w io.Writer) error { return write(ctx, w, pgDump, databaseURL, about, readers) })
+	if err != nil {
+		return "", 0, fmt.Errorf("write the backup: %w", err)
 	}
-	path = filepath.Join(folder, about.Made.UTC().Format(nameLayout)+Suffix)
-	if _, err := os.Lstat(path); err == nil {
-		return "", fmt.Errorf("%s exists already", path)
+	return name, size, nil
+}
+
+// Prune deletes the oldest backups at a place but so many, and returns how many it deleted. Other files stay.
+func Prune(ctx context.Context, at Place, keep int) (deleted int, err error) {
+	names, err := at.Names(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("list the backups: %w", err)
 	}
-	if err := disk.Replace(path, 0o600, func(w io.Writer) error { return write(ctx, w, pgDump, databaseURL, about, to) }); err != nil {
-		return "", fmt.Errorf("write the backup: %w", err)
+	for _, name := range names[min(keep, len(names)):] {
+		if err := at.Delete(ctx, name); err != nil {
+			return deleted, fmt.Errorf("delete the backup %s: %w", name, err)
+		}
+		deleted++
 	}
-	return path, nil
+	return deleted, nil
 }
 
 func write(ctx context.Context, w io.Writer, pgDump, databaseURL string, about About, to []age.Recipient) error {
@@ -135,17 +144,23 @@ func (p *pieces) flush() error {
 type Backup struct {
 	About
 
-	file    *os.File
+	file    io.Closer
 	entries *tar.Reader
 	whole   io.Reader // the tar, to its end
 }
 
-// Open opens a backup and reads its beginning.
-func Open(path string, with ...age.Identity) (_ *Backup, err error) {
-	file, err := os.Open(path)
+// Open opens a backup, a file or an object s3://KEY:SECRET@HOST/BUCKET/NAME, and reads its beginning.
+func Open(ctx context.Context, path string, with ...age.Identity) (_ *Backup, err error) {
+	dir, name, query := cut(path)
+	at, err := At(dir + query)
+	if err != nil {
+		return nil, err
+	}
+	file, err := at.Open(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("open the backup: %w", err)
 	}
+	path = name
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, file.Close())
@@ -166,6 +181,17 @@ func Open(path string, with ...age.Identity) (_ *Backup, err error) {
 		return nil, fmt.Errorf("read the beginning of %s: %w", path, err)
 	}
 	return b, nil
+}
+
+// cut is the place of a file, its name, and what follows the name in a bucket's address.
+func cut(file string) (dir, name, query string) {
+	if strings.HasPrefix(file, "s3:") {
+		if i := strings.LastIndexByte(file, '?'); i >= 0 {
+			file, query = file[:i], file[i:]
+		}
+	}
+	dir, name = filepath.Split(file)
+	return cmp.Or(dir, "."), name, query
 }
 
 // Close closes the file.

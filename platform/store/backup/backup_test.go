@@ -32,13 +32,16 @@ func TestRestoresAllOrNothing(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
 	about := backup.About{Version: "test", Made: time.Date(2026, 11, 28, 12, 30, 15, 0, time.UTC), SigningKey: "a key of the shop"}
-	create := func() (string, error) {
-		return backup.Create(t.Context(), dir, found.Tool("pg_dump"), url, about, key.Recipient())
-	}
-	path, err := create()
+	place, err := backup.At(dir)
 	require.NoError(t, err)
-	require.Equal(t, "the name", filepath.Base(path), "2026-11-28T123015Z.stampede.age")
-	if _, err := create(); err == nil {
+	create := func() (string, int64, error) {
+		return backup.Create(t.Context(), place, found.Tool("pg_dump"), url, about, key.Recipient())
+	}
+	name, size, err := create()
+	require.NoError(t, err)
+	require.Equal(t, "the name", name, "2026-11-28T123015Z.stampede.age")
+	path := filepath.Join(dir, name)
+	if _, _, err := create(); err == nil {
 		t.Error("a backup was replaced")
 	}
 	entries, err := os.ReadDir(dir)
@@ -46,12 +49,13 @@ func TestRestoresAllOrNothing(t *testing.T) {
 	require.Equal(t, "files in the folder", len(entries), 1)
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
+	require.Equal(t, "its size", size, int64(len(raw)))
 	require.Equal(t, "more than one piece", len(raw) > 5<<20, true)
 
 	empty := emptied(t)
 	into := pgtest.Connect(t, empty)
 	restore := func(file string) error {
-		b, err := backup.Open(file, key)
+		b, err := backup.Open(t.Context(), file, key)
 		if err != nil {
 			return err
 		}

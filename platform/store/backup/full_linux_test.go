@@ -28,7 +28,9 @@ func TestFullDisk(t *testing.T) {
 	fill(t, url, 90_000)
 	key, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
-	_, err = backup.Create(t.Context(), folder, found.Tool("pg_dump"), url, backup.About{Made: time.Now()}, key.Recipient())
+	place, err := backup.At(folder)
+	require.NoError(t, err)
+	_, _, err = backup.Create(t.Context(), place, found.Tool("pg_dump"), url, backup.About{Made: time.Now()}, key.Recipient())
 	left, _ := os.ReadDir(folder)
 	if !errors.Is(err, syscall.ENOSPC) || len(left) > 0 {
 		t.Errorf("on a full disk: %v, left %v", err, left)

@@ -20,7 +20,7 @@ import (
 
 // Backup is `stampede backup`.
 type Backup struct {
-	To     string `required:"" type:"path" placeholder:"FOLDER" help:"Folder for the backup, a file named by its time."`
+	To     string `required:"" placeholder:"PLACE" help:"Folder for the backup, a file named by its time, or a bucket as s3://KEY:SECRET@HOST/BUCKET/PREFIX." secret:""`
 	For    string `env:"STAMPEDE_BACKUP_FOR" placeholder:"age1…" help:"Public key that the backup is encrypted for, so that only its private key opens it."`
 	NewKey string `type:"path" placeholder:"FILE" help:"Make a new key: write the private key to this file, and encrypt for it."`
 
@@ -71,6 +71,10 @@ func newFile(name, content string) error {
 
 // Run writes the backup.
 func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
+	place, err := backup.At(c.To)
+	if err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
 	stack, err := knownStack(c.Data)
 	if err != nil {
 		return err
@@ -89,7 +93,7 @@ func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
 	if err := reach(ctx, database(databaseURL)); err != nil {
 		return stackAway(err, c.DatabaseURL == "", c.Data)
 	}
-	dump, err := postgresTool("pg_dump")
+	dump, err := PostgresTool("pg_dump")
 	if err != nil {
 		return err
 	}
@@ -98,20 +102,16 @@ func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
 		return err
 	}
 	began := time.Now()
-	path, err := backup.Create(ctx, c.To, dump, databaseURL, backup.About{Version: string(version), Made: began.UTC().Truncate(time.Second), SigningKey: key}, to...)
+	name, size, err := backup.Create(ctx, place, dump, databaseURL, backup.About{Version: string(version), Made: began.UTC().Truncate(time.Second), SigningKey: key}, to...)
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(io.Out, "Backup of %.1f MB in %s, made in %.1f s.\n", float64(info.Size())/1e6, path, time.Since(began).Seconds())
+	_, err = fmt.Fprintf(io.Out, "Backup of %.1f MB in %s/%s, made in %.1f s.\n", float64(size)/1e6, place, name, time.Since(began).Seconds())
 	return err
 }
 
-// postgresTool returns the path of a client program of Postgres: beside the server that `run` would use, else on PATH.
-func postgresTool(name string) (string, error) {
+// PostgresTool returns the path of a client program of Postgres: beside the server that `run` would use, else on PATH.
+func PostgresTool(name string) (string, error) {
 	found, _ := embedded.Find() // a machine of `serve` has neither Postgres nor Redis
 	if path := found.Tool(name); path != "" {
 		return path, nil
@@ -125,7 +125,7 @@ func postgresTool(name string) (string, error) {
 
 // Restore is `stampede restore`.
 type Restore struct {
-	File string `arg:"" type:"existingfile" help:"The backup."`
+	File string `arg:"" help:"The backup: a file, or s3://KEY:SECRET@HOST/BUCKET/PREFIX/NAME." secret:""`
 	Key  string `required:"" type:"existingfile" placeholder:"FILE" help:"The private key that --new-key wrote."`
 
 	Data        string `type:"path" placeholder:"FOLDER" help:"New data folder, for stampede run."`
@@ -157,12 +157,12 @@ func (c *Restore) Run(ctx context.Context, io Streams, last *lastResort) (err er
 	if err = errors.Join(err, keys.Close()); err != nil {
 		return fmt.Errorf("%s contains no private key of age: %w", c.Key, err)
 	}
-	from, err := backup.Open(c.File, with...)
+	from, err := backup.Open(ctx, c.File, with...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	tool, err := postgresTool("pg_restore")
+	tool, err := PostgresTool("pg_restore")
 	if err != nil {
 		return err
 	}

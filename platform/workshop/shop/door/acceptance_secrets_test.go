@@ -58,6 +58,8 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 		case flag == "nats-url": // the server embeds its own; `config` is checked with one below
 		case flag == "sms-gateway-url":
 			set(flag, gateway+"/?key="+p.word(flag))
+		case flag == "backup-to":
+			set(flag, "s3://key:"+p.word(flag)+"@127.0.0.1:9/bucket") // nothing listens there
 		case flag == "stripe-key":
 			set(flag, "sk_test_"+strings.ReplaceAll(p.word(flag), "-", "_"))
 			p.words[len(p.words)-1] = strings.ReplaceAll(p.words[len(p.words)-1], "-", "_")
@@ -80,6 +82,7 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 	set("verifier-url", "https://verifier.invalid/siteverify")
 	set("verifier-site-key", "public")
 	set("verifier-hosts", "shop.example")
+	set("backup-for", "age1lvyvwawkr0mcnnnncaghunadrqkmuf9e6507x9y920xxpp866cnql7dp2z")
 	return p
 }
 
