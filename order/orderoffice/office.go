@@ -105,7 +105,11 @@ func search(c *kit.Call) (map[string]any, error) {
 	query.Del("q")
 	if q == "" {
 		found, err := c.Get(api, query)
-		return map[string]any{"orders": found, "export": export(query)}, err
+		if err != nil {
+			return nil, err
+		}
+		backups, err := c.Get("/api/v1/admin/backups", nil)
+		return map[string]any{"orders": found, "export": export(query), "backups": backups}, err
 	}
 	var found map[string]any
 	for _, by := range guesses(q) {
