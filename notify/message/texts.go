@@ -2,10 +2,12 @@ package message
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"stampede/notify/message/internal/messagedb"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/sms"
 )
 
 // text is a text with its placeholders.
@@ -28,12 +30,34 @@ type texts map[place]text
 // languages are the names of languages in storage and in the API.
 var languages = [...]string{httpx.English: "en", httpx.Chinese: "zh"}
 
+// templates are the built-in texts, for providers that approve texts. A shop may do without: a text of its own has the
+// provider's id itself.
+var templates = func() map[Kind]sms.Template {
+	all := map[Kind]sms.Template{}
+	for k, body := range bodies {
+		t := sms.Template{Key: strings.ReplaceAll(string(k), "_", "-"), Text: body, Optional: true}
+		for _, p := range paramsOf(body[httpx.Chinese], nil) {
+			t.Params = append(t.Params, p.Name)
+		}
+		all[k] = sms.Register(t)
+	}
+	return all
+}()
+
+// templateKey names a built-in text in --sms-templates.
+func templateKey(k Kind, lang httpx.Language) string {
+	if lang == httpx.English {
+		return templates[k].Key + ".en"
+	}
+	return templates[k].Key
+}
+
 // of is the shop's text, or the built-in one.
 func (t texts) of(k Kind, channel string, lang httpx.Language) text {
 	if own, has := t[place{k, channel, lang}]; has {
 		return own
 	}
-	return text{Subject: subjects[k][lang], Body: bodies[k][lang], Template: string(k) + "-" + languages[lang]}
+	return text{Subject: subjects[k][lang], Body: bodies[k][lang], Template: templateKey(k, lang)}
 }
 
 // textsNow reads the shop's own texts: some rows.

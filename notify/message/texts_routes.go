@@ -138,7 +138,7 @@ func (s operators) getText(ctx context.Context, in *TextInput) (*httpx.Output[Sh
 type ShopperMessageWriting struct {
 	Subject  string `json:"subject,omitempty" maxLength:"200" doc:"Of an e-mail"`
 	Body     string `json:"body" maxLength:"1000" doc:"With placeholders in braces, such as {item}; a signature and a way to opt out are added" example:"You got {item}. Pay {amount} by {time}."`
-	Template string `json:"template,omitempty" maxLength:"100" doc:"The provider's name of the approved text; empty: the kind and the language, such as won-zh" example:"SMS_123456"`
+	Template string `json:"template,omitempty" maxLength:"100" doc:"The provider's name of the approved text; empty: the built-in key, such as won" example:"SMS_123456"`
 }
 
 // checked is what an operator has written, if it can be sent.

@@ -27,6 +27,7 @@ import (
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -234,6 +235,12 @@ func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
 	return sender, nil
 }
 
+// alarmText is an alarm to a phone for providers that approve texts.
+var alarmText = sms.Register(sms.Template{
+	Key: "alarm", Params: []string{"code", "subject", "count"}, Optional: true,
+	Text: fault.Text{"Alarm {code} {subject}, {count} in all.", "告警：{code} {subject}，共 {count} 条。"},
+})
+
 // AlarmSMS returns what sends an alarm to a phone, nil where nothing takes SMS.
 func (e *Service) AlarmSMS() func(ctx context.Context, m channel.SMS) error {
 	if e.SMS == nil {
@@ -244,7 +251,7 @@ func (e *Service) AlarmSMS() func(ctx context.Context, m channel.SMS) error {
 		for i, p := range m.Params {
 			params[i] = sms.Param(p)
 		}
-		return e.SMS.Send(ctx, sms.Message{ID: m.ID, Phone: m.Phone, Text: m.Text, Template: "alarm", Params: params})
+		return e.SMS.Send(ctx, sms.Message{ID: m.ID, Phone: m.Phone, Text: m.Text, Template: alarmText.Key, Params: params})
 	}
 }
 

@@ -37,7 +37,7 @@ var codeTemplates = func() map[Use]Template {
 			Key: "code-" + string(use), Params: []string{"code"},
 			Text: fault.T("{code} is your code for {use}. It is valid for {minutes} minutes. Do not share it with anyone, not even our staff.",
 				"验证码 {code}，用于{use}，{minutes} 分钟内有效。请勿告诉任何人，包括本店员工。",
-				"use", words, "minutes", int(CodeLifetime.Minutes())),
+				"code", "{code}", "use", words, "minutes", int(CodeLifetime.Minutes())),
 		})
 	}
 	return all
