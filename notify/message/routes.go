@@ -164,8 +164,8 @@ const (
 	againFor = 6 * time.Hour
 )
 
-// MessagesRedriven is how many messages are sent again.
-type MessagesRedriven struct {
+// ShopperMessagesRedriven is how many messages are sent again.
+type ShopperMessagesRedriven struct {
 	Redriven int `json:"redriven"`
 }
 
@@ -173,7 +173,7 @@ type oneInput struct {
 	ID string `path:"id" maxLength:"64" doc:"The message's id"`
 }
 
-func (s operators) redriveOne(ctx context.Context, in *oneInput) (*httpx.Output[MessagesRedriven], error) {
+func (s operators) redriveOne(ctx context.Context, in *oneInput) (*httpx.Output[ShopperMessagesRedriven], error) {
 	id, err := ids.Parse(in.ID)
 	if err != nil || id.IsZero() {
 		return nil, errNoMessage
@@ -191,11 +191,11 @@ type redriveInput struct {
 	} `nameHint:"MessageRedriving"`
 }
 
-func (s operators) redriveAll(ctx context.Context, in *redriveInput) (*httpx.Output[MessagesRedriven], error) {
+func (s operators) redriveAll(ctx context.Context, in *redriveInput) (*httpx.Output[ShopperMessagesRedriven], error) {
 	return s.redrive(ctx, "messages "+string(in.Body.Kind), messagedb.RedriveParams{Kind: string(in.Body.Kind), AgainFor: againFor, Most: redriveAtMost})
 }
 
-func (s operators) redrive(ctx context.Context, subject string, p messagedb.RedriveParams) (*httpx.Output[MessagesRedriven], error) {
+func (s operators) redrive(ctx context.Context, subject string, p messagedb.RedriveParams) (*httpx.Output[ShopperMessagesRedriven], error) {
 	var again []ids.ID
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) (err error) {
 		if again, err = messagedb.New(tx).Redrive(ctx, p); err != nil || len(again) == 0 {
@@ -206,7 +206,7 @@ func (s operators) redrive(ctx context.Context, subject string, p messagedb.Redr
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return httpx.Answer(MessagesRedriven{len(again)}), nil
+	return httpx.Answer(ShopperMessagesRedriven{len(again)}), nil
 }
 
 // ShopperMessageRules are the shop's rules, with the channels that it has.
