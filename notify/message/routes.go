@@ -109,27 +109,27 @@ type listInput struct {
 	State   string `query:"state" enum:"waiting,sent,dead,dropped"`
 	Kind    Kind   `query:"kind" enum:"reminder,won,deadline,paid,shipped,refunded,units_back,dispute"`
 	OrderNo string `query:"order_no" pattern:"^([0-9a-f]{32})?$" doc:"Only those about this order; the other filters are left out"`
-	httpx.PageInput
+	httpx.ChangesInput
 }
 
 func (s operators) list(ctx context.Context, in *listInput) (*httpx.PageOutput[ShopperMessage], error) {
-	before, err := in.BeforeNumber()
-	if err != nil {
-		return nil, err
-	}
-	var rows []messagedb.NotifyMessage
-	if q := messagedb.New(s.deps.DB); in.OrderNo != "" {
-		var no ids.ID
-		if no, err = ids.Parse(in.OrderNo); err == nil {
-			rows, err = q.MessagesOfOrder(ctx, messagedb.MessagesOfOrderParams{OrderNo: no, Before: before, Most: int32(in.Ask())}) //nolint:gosec // a page
+	q := messagedb.New(s.deps.DB)
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) (rows []messagedb.NotifyMessage, err error) {
+		before, err := p.BeforeNumber()
+		if err != nil {
+			return nil, err
 		}
-	} else {
-		rows, err = q.Messages(ctx, messagedb.MessagesParams{Before: before, State: in.State, Kind: string(in.Kind), Most: int32(in.Ask())}) //nolint:gosec // a page
-	}
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return httpx.PageOf(in.PageInput, rows, view, func(m messagedb.NotifyMessage) string { return m.ID.String() }), nil
+		if in.OrderNo != "" {
+			no, err := ids.Parse(in.OrderNo)
+			if err != nil {
+				return nil, unreachable(err)
+			}
+			rows, err = q.MessagesOfOrder(ctx, messagedb.MessagesOfOrderParams{OrderNo: no, Before: before, Most: int32(p.Ask())}) //nolint:gosec // a page
+			return rows, unreachable(err)
+		}
+		rows, err = q.Messages(ctx, messagedb.MessagesParams{Before: before, State: in.State, Kind: string(in.Kind), Most: int32(p.Ask())}) //nolint:gosec // a page
+		return rows, unreachable(err)
+	}, func(m messagedb.NotifyMessage) time.Time { return m.UpdatedAt }, view, func(m messagedb.NotifyMessage) string { return m.ID.String() })
 }
 
 // ShopperMessageDay is what became of the messages of a kind in a channel on a day.

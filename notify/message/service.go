@@ -100,7 +100,7 @@ type Service struct {
 // New returns a Service; it starts nothing.
 func New(cfg Settings, deps Deps) *Service {
 	auto := promauto.With(deps.Metrics)
-	return &Service{
+	s := &Service{
 		deps: deps, keys: auth.Keys("unsubscribe", deps.SigningKeys...), holder: ids.New().String(),
 		limit: rate.NewLimiter(rate.Limit(cfg.Rate), max(1, cfg.Rate/10)),
 		done: auto.NewCounterVec(prometheus.CounterOpts{
@@ -109,6 +109,12 @@ func New(cfg Settings, deps Deps) *Service {
 		waiting: auto.NewGauge(prometheus.GaugeOpts{Name: "stampede_shopper_messages_waiting", Help: "Messages to shoppers that are to be sent, as the sending instance counts them."}),
 		now:     time.Now, backoff: backoff, idle: idleEvery, page: walkPage,
 	}
+	for _, k := range Kinds { // a counter that begins at 0 shows its first increase
+		for _, result := range []string{sent, "failed", dead, dropped} {
+			s.done.WithLabelValues(string(k), ChannelSMS, result)
+		}
+	}
+	return s
 }
 
 // Workers make and send messages on one instance at a time.

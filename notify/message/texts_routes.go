@@ -61,8 +61,8 @@ type ShopperMessageText struct {
 	Body         string   `json:"body" example:"You got {item}. Pay {amount} by {time}."`
 	Template     string   `json:"template,omitempty" doc:"The provider's name of the approved text, which gateways get beside it" example:"SMS_123456"`
 	BuiltIn      bool     `json:"built_in"`
-	Placeholders []string `json:"placeholders" nullable:"false" doc:"What the text may be filled with"`
-	Preview      string   `json:"preview" doc:"Filled with examples, as it is sent: with the signature, and with how to opt out where the law asks for it"`
+	Placeholders []string `json:"placeholders" nullable:"false" doc:"What the text may be filled with" example:"[\"item\",\"amount\",\"time\"]"`
+	Preview      string   `json:"preview" doc:"Filled with examples, as it is sent: with the signature, and with how to opt out where the law asks for it" example:"[Shop] You got phone. Pay ¥9.90 by 20:15."`
 	Characters   int      `json:"characters" doc:"Of the preview"`
 	Parts        int32    `json:"parts" doc:"SMS that the preview is charged as. China's carriers count 70 characters, and 67 in each of several; so does any text with a character outside GSM's alphabet; others have 160 and 153"`
 }
@@ -168,14 +168,17 @@ type writeInput struct {
 
 func (s operators) putText(ctx context.Context, in *writeInput) (*httpx.Output[ShopperMessageText], error) {
 	p, builtIn := in.place(), strings.TrimSpace(in.Body.Body) == ""
-	var t text
+	own, err := s.textsNow(ctx)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	had, t := own.of(p.kind, p.channel, p.language), text{}
 	if !builtIn {
-		var err error
-		if t, err = in.Body.checked(p, nil); err != nil {
+		if t, err = in.Body.checked(p, own); err != nil {
 			return nil, err
 		}
 	}
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		q := messagedb.New(tx)
 		var err error
 		if builtIn {
@@ -189,7 +192,7 @@ func (s operators) putText(ctx context.Context, in *writeInput) (*httpx.Output[S
 		if err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, "message.text", strings.Join([]string{string(p.kind), p.channel, in.Language}, " "), audit.Change{After: t})
+		return audit.Record(ctx, tx, "message.text", strings.Join([]string{string(p.kind), p.channel, in.Language}, " "), audit.Change{Before: had, After: t})
 	})
 	if err != nil {
 		return nil, unreachable(err)

@@ -85,7 +85,7 @@ type ShipmentRow struct {
 	Carrier    string `json:"carrier"`
 	TrackingNo string `json:"tracking_no"`
 	Result     string `json:"result" enum:"shipped,ready,already_shipped,shipped_otherwise,no_such_order,not_paid,refunded,to_be_picked_up,unknown_carrier,bad_number,duplicate,failed"`
-	Says       string `json:"says" doc:"The result in the reader's language, and what to do"`
+	Says       string `json:"says" doc:"The result in the reader's language, and what to do" example:"Shipped."`
 
 	no   ids.ID
 	sent Parcel

@@ -19,8 +19,8 @@ type Settings struct {
 	SMSKeyID         string   `name:"sms-key-id" default:"" env:"STAMPEDE_SMS_KEY_ID" help:"Id of the API key of --sms-provider: SecretId or AccessKeyId." rare:""`
 	SMSAppID         string   `name:"sms-app-id" default:"" env:"STAMPEDE_SMS_APP_ID" help:"Tencent Cloud's SdkAppId." rare:""`
 	SMSTemplates     []string `name:"sms-templates" default:"" env:"STAMPEDE_SMS_TEMPLATES" help:"Ids that --sms-provider gave our texts: code-login=SMS_123456,code-register=SMS_123457 and so on. The handbook lists the texts; one in English has the key code-login.en." rare:""`
-	SMSCountries     []string `name:"sms-countries" default:"+86" env:"STAMPEDE_SMS_COUNTRIES" help:"Calling prefixes of the phones that SMS are sent to, comma-separated, e.g. +86,+852. Other numbers are refused, to prevent toll fraud (SMS pumping). * alone: every country."`
-	SMSSignature     string   `name:"sms-signature" default:"" env:"STAMPEDE_SMS_SIGNATURE" help:"What each SMS begins with, up to 16 characters, as registered with the carriers. Empty: the shop's name."`
+	SMSCountries     []string `name:"sms-countries" default:"+86" env:"STAMPEDE_SMS_COUNTRIES" help:"Calling prefixes of the phones that SMS are sent to, comma-separated, e.g. +86,+852. Other numbers are refused, to prevent toll fraud (SMS pumping). * alone: every country." rare:""`
+	SMSSignature     string   `name:"sms-signature" default:"" env:"STAMPEDE_SMS_SIGNATURE" help:"What each SMS begins with, up to 16 characters, as registered with the carriers. Empty: the shop's name." rare:""`
 	SandboxSMS       bool     `name:"sandbox-sms" env:"STAMPEDE_SANDBOX_SMS" help:"Send SMS to a page of this server, /sandbox/sms, instead of to phones. Never use it on a real shop: everyone can read the codes there, except those of staff." group:"Practice:" practice:""`
 }
 

@@ -32,8 +32,8 @@ import (
 type Settings struct {
 	BackupTo   string `name:"backup-to" default:"" env:"STAMPEDE_BACKUP_TO" help:"Where a backup is written every night: a folder, or a bucket as s3://KEY:SECRET@HOST/BUCKET/PREFIX. Empty: none is made." secret:""`
 	BackupFor  string `name:"backup-for" default:"" env:"STAMPEDE_BACKUP_FOR" help:"Public key of age that backups are encrypted for, age1…; stampede backup --new-key makes one."`
-	BackupAt   string `name:"backup-at" default:"04:00" env:"STAMPEDE_BACKUP_AT" help:"When, in the shop's time zone."`
-	BackupKeep int    `name:"backup-keep" default:"14" env:"STAMPEDE_BACKUP_KEEP" help:"How many backups stay there; after a good one the oldest are deleted." min:"1" max:"1000"`
+	BackupAt   string `name:"backup-at" default:"04:00" env:"STAMPEDE_BACKUP_AT" help:"When, in the shop's time zone." rare:""`
+	BackupKeep int    `name:"backup-keep" default:"14" env:"STAMPEDE_BACKUP_KEEP" help:"How many backups stay there; after a good one the oldest are deleted." min:"1" max:"1000" rare:""`
 }
 
 const clockLayout = "15:04"

@@ -137,6 +137,7 @@ const answers = {
 // What the checks of the books prove, by the server's name: two of them share an id.
 const checks = {
   "never oversold": "从不超卖",
+  "points follow what was paid and refunded": "积分与付款、退款一致",
   "nothing stuck": "没有滞留的库存",
   "every item on sale decides": "在售商品均可下单",
   "settled items have left Redis": "已结算商品在 Redis 中无残留",

@@ -67,7 +67,14 @@ func (s *story) handsOver(t *testing.T, picks shop.Buyer, no string, sent shop.B
 	s.post(t, "admin/orders/"+other+"/cancel", s.operator, `{"reason":"too late"}`, 409)
 	s.post(t, "admin/orders/actions", s.operator, fmt.Sprintf(`{"action":"ship","orders":[{"order_no":%q,"carrier":"SF Express","tracking_no":"SF2"}]}`, other), 200)
 	s.post(t, "admin/orders/actions", s.operator, `{"action":"cancel","orders":[]}`, 422)
+	s.post(t, "admin/shipments", s.operator, fmt.Sprintf(`{"orders":[{"order_no":%q,"carrier":"SF","tracking_no":"SF1234567890123"}]}`, other), 200)
+	s.post(t, "admin/shipments", s.operator, `{"orders":[]}`, 422)
+	sheet := "order_no,carrier,tracking_no\n" + other + ",SF,SF1234567890123\n"
+	s.ask(t, http.MethodPost, "admin/shipments/import", s.operator, sheet, 200, "Content-Type", "application/octet-stream")
+	s.ask(t, http.MethodPost, "admin/shipments/import", s.operator, "no heading", 422, "Content-Type", "application/octet-stream")
+	s.get(t, "admin/carriers", s.operator, 200)
 	s.post(t, "admin/orders/"+other+"/complete", s.operator, `{"carrier":"SF Express","tracking_no":"SF1234567890"}`, 200)
+	s.post(t, "orders/"+other+"/receipt", sent.Token, "", 200)
 	s.post(t, "admin/orders/"+other+"/complete", s.operator, `{"carrier":"SF Express","tracking_no":"SF1234567890"}`, 409)
 
 	complaints := "orders/" + other + "/disputes"

@@ -10,7 +10,10 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
+	"stampede/platform/workshop/shop"
 )
 
 // operates uses the operator's routes beside sales.
@@ -50,6 +53,45 @@ func (s *story) operates(t *testing.T) {
 	s.get(t, "admin/reconcile", s.operator, 200)
 	s.post(t, "admin/reconcile", s.operator, `{"dry_run":true}`, 200)
 	s.post(t, "admin/dead-letters/redrive", s.operator, `{"consumer":"contract"}`, 200)
+	s.post(t, "admin/alarms/test", s.operator, "", 200)
+	s.get(t, "admin/backups", s.operator, 200)
+	s.get(t, "admin/activities/"+s.activity+"/settlements", s.operator, 200)
+}
+
+// tellsShoppers decides about messages to shoppers, and sends two again that were dead.
+func (s *story) tellsShoppers(t *testing.T) {
+	t.Helper()
+	shopper := shop.Mint(t, 3001, auth.Shopper)
+	s.get(t, "me/messages", shopper, 200)
+	s.ask(t, http.MethodPut, "me/messages", shopper, `{"offers":false,"language":"en"}`, 200)
+	s.ask(t, http.MethodPut, "me/messages", shopper, `{"offers":false,"language":"fr"}`, 422)
+	back := "items/" + s.item + "/units-back"
+	s.ask(t, http.MethodPut, back, shopper, "", 200)
+	s.get(t, back, shopper, 200)
+	s.ask(t, http.MethodDelete, back, shopper, "", 204)
+	s.ask(t, http.MethodPut, "items/999999/units-back", shopper, "", 404)
+	s.get(t, "me/points", shopper, 200)
+	s.get(t, "admin/users/3001/points", s.operator, 200)
+
+	const rules, won = "admin/shopper-message-rules", "admin/shopper-message-texts/won/sms/en"
+	s.get(t, rules, s.operator, 200)
+	s.ask(t, http.MethodPut, rules, s.admin, `{"language":"auto","budget":1000,"budget_per":"day","quiet_from":"22:00","quiet_until":"08:00"}`, 200)
+	s.ask(t, http.MethodPut, rules+"/won", s.admin, `{"on":true,"channels":["sms"]}`, 200)
+	s.ask(t, http.MethodPut, rules+"/won", s.operator, `{"on":true,"channels":["sms"]}`, 403)
+	s.get(t, "admin/shopper-message-texts", s.operator, 200)
+	s.get(t, won, s.operator, 200)
+	s.post(t, won+"/preview", s.operator, `{"body":"Yours: {item}"}`, 200)
+	s.post(t, won+"/preview", s.operator, `{"body":"Yours: {thing}"}`, 422)
+	s.ask(t, http.MethodPut, won, s.admin, `{"body":"Yours: {item}"}`, 200)
+	for _, about := range []string{"one", "two"} {
+		pgtest.Exec(t, s.db, `INSERT INTO notify.messages (id, kind, about, user_id, order_no, offer, facts, state, next_try, expires_at)
+			VALUES ($1::uuid, 'paid', $2::text, 3001, '00000000-0000-0000-0000-000000000001', false, '{}', 'dead', now(), now() + interval '1 hour')`, ids.New().String(), about)
+	}
+	dead, _ := s.get(t, "admin/shopper-messages?state=dead", s.operator, 200)["data"].([]any)
+	require.Equal(t, "dead messages", len(dead) >= 2, true)
+	s.post(t, "admin/shopper-messages/"+text(dead[0].(map[string]any), "id")+"/redrive", s.operator, "", 200)
+	s.post(t, "admin/shopper-messages/redrive", s.operator, `{"kind":"paid"}`, 200)
+	s.get(t, "admin/shopper-messages/days", s.operator, 200)
 }
 
 // tellsSystems gives the shop's own systems keys, webhooks and events.

@@ -28,10 +28,11 @@ var unanswered = map[string]string{
 	"GET /api/v1/admin/items/{id}/funnel/live":          "a stream that lasts minutes; seckill's tests cover it",
 	"GET /api/v1/admin/activities/{id}/war-room/live":   "a stream that lasts minutes; seckill's tests cover it",
 	"POST /api/v1/admin/refunds/{no}/end-by-chargeback": "the story's shop has lost no chargeback; payment's tests cover it",
-	"POST /api/v1/auth/exchange":                        "the story's shop has no issuer of its own; exchange's tests cover it",
-	"POST /api/v1/auth/backchannel-logout":              "the same",
-	"POST /api/v1/payments/{provider}/refund-notify":    "the sandbox bank sends all notifications to the other address",
-	"POST /api/v1/payments/{provider}/notify":           "the bank calls it with its own client",
+	"POST /api/v1/admin/shopper-message-texts/{kind}/{channel}/{language}/test": "the story's operator has no phone; notify's tests cover it",
+	"POST /api/v1/auth/exchange":                     "the story's shop has no issuer of its own; exchange's tests cover it",
+	"POST /api/v1/auth/backchannel-logout":           "the same",
+	"POST /api/v1/payments/{provider}/refund-notify": "the sandbox bank sends all notifications to the other address",
+	"POST /api/v1/payments/{provider}/notify":        "the bank calls it with its own client",
 }
 
 // story is a server whose every answer is checked against the OpenAPI document.
@@ -53,11 +54,12 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	s := &story{db: pgtest.DB(t), phones: shop.NewSMSGateway(t), operator: shop.Mint(t, 1, auth.Operator), admin: shop.Mint(t, 2, auth.Admin), narrowed: map[string]bool{}}
 	s.Instance = shop.Serve(t, s.db.Config().ConnString(), pgtest.RedisURL(t),
 		"--sms-gateway-url="+s.phones.Server.URL, "--sms-gateway-secret="+shop.Key, "--sms-per-phone-hour=0", "--sms-per-phone-day=0", "--sms-per-address=0", "--login-per-phone=0",
-		"--auth-human-check=none", "--refund-approval-above=1")
+		"--auth-human-check=none", "--refund-approval-above=1", "--alarm-webhook-url="+s.phones.Server.URL, "--alarm-webhook-secret="+shop.Key)
 	s.plans(t)
 	s.sells(t)
 	s.operates(t)
 	s.tellsSystems(t)
+	s.tellsShoppers(t)
 	s.settlesDays(t)
 	s.knowsPeople(t)
 
