@@ -270,7 +270,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	s.watch = watch.New(s.Stores, s.log, s.registry)
 	if err := s.watch.Backups(s.set.Backups, backups.Deps{
 		DatabaseURL: stores.DatabaseURL, SigningKey: key, Version: version, Zone: s.set.Sale.Zone(),
-		Tool: cli.PostgresTool,
+		Tool:    cli.PostgresTool,
 		Selling: func(from, until time.Time) bool { return s.catalogue.Selling(from, until) },
 	}); err != nil {
 		return err

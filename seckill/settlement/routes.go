@@ -29,8 +29,8 @@ func Kept(ctx context.Context, db pg.DB, session int64) ([]byte, error) {
 	return []byte(raw), nil
 }
 
-// SettlementView is a settled session in a list.
-type SettlementView struct {
+// settlementView is a settled session in a list.
+type settlementView struct {
 	SessionID wire.ID `json:"session_id"`
 	SettledAt string  `json:"settled_at" format:"date-time"`
 	ProofID   wire.ID `json:"proof_id" doc:"GET /api/v1/admin/proof/{id} has what it found"`
@@ -39,7 +39,7 @@ type SettlementView struct {
 }
 
 type settlementsView struct {
-	Settlements []SettlementView `json:"settlements" doc:"By session; those that are not settled yet are missing"`
+	Settlements []settlementView `json:"settlements" doc:"By session; those that are not settled yet are missing"`
 }
 
 // Routes registers the operators' routes.
@@ -52,9 +52,9 @@ func (s *Service) Routes(api httpx.API) {
 			if err != nil {
 				return settlementsView{}, fmt.Errorf("settlement: list: %w", err)
 			}
-			out := settlementsView{Settlements: make([]SettlementView, len(rows))}
+			out := settlementsView{Settlements: make([]settlementView, len(rows))}
 			for i, r := range rows {
-				out.Settlements[i] = SettlementView{wire.ID(r.SessionID), httpx.Moment(*r.SettledAt), wire.ID(r.ProofRun), r.Status, r.Sha256}
+				out.Settlements[i] = settlementView{wire.ID(r.SessionID), httpx.Moment(*r.SettledAt), wire.ID(r.ProofRun), r.Status, r.Sha256}
 			}
 			return out, nil
 		})

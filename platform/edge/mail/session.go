@@ -92,7 +92,7 @@ func (c *Client) dial(ctx context.Context) (*session, error) {
 				return s.conn, nil
 			}
 			secure := tls.Client(s.conn, c.tls)
-			if err = secure.HandshakeContext(dialing); err != nil {
+			if err := secure.HandshakeContext(dialing); err != nil {
 				return nil, err
 			}
 			return secure, nil

@@ -73,10 +73,10 @@ var errBucket = errors.New("a bucket must be like s3://KEY:SECRET@oss-cn-hangzho
 
 // transport gives up on a service that hangs, but not on a long upload that makes progress.
 func transport() http.RoundTripper {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.ResponseHeaderTimeout = time.Minute
-	t.DisableKeepAlives = true // one upload a night
-	return t
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: time.Minute, ResponseHeaderTimeout: time.Minute,
+		DisableKeepAlives: true, // one upload a night
+	}
 }
 
 // isBackup reports whether a file's name is one that Create makes.
