@@ -2,13 +2,13 @@
 -- When the problem was over, NULL while it lasts or where nothing watches its end.
 ALTER TABLE platform.alarms ADD COLUMN over_at timestamptz;
 
--- What each address was told about an incident. Rows go with their alarm. The columns told_incident, tell_attempts and
+-- What was sent to each address about an incident. Rows go with their alarm. The columns told_incident, tell_attempts and
 -- tell_after of platform.alarms remain for instances of the last release.
 CREATE TABLE platform.alarm_messages (
     alarm_id   bigint      NOT NULL REFERENCES platform.alarms (id) ON DELETE CASCADE,
     incident   int         NOT NULL,
     address    text        NOT NULL, -- its name, which contains no secret
-    -- What the address was told last, and what the claim is about to tell it.
+    -- What was sent last, and what the claim is about to send.
     said       text        NOT NULL DEFAULT '',
     saying     text        NOT NULL,
     claim      uuid        NOT NULL,

@@ -13,15 +13,18 @@ import (
 // The order writer's alarms.
 var (
 	alarmWriterStuck = alarm.Define("writer-stuck", alarm.Critical,
-		"The order writer cannot commit a batch, or the orders of the item that the subject names, and keeps retrying. Shoppers wait in line, and nothing is lost.",
+		fault.T("The order writer cannot commit a batch, or the orders of the item that the subject names, and keeps retrying. Shoppers wait in line, and nothing is lost.",
+			"订单写入无法提交一批订单或告警对象所指商品的订单，正在持续重试。顾客在排队等待，数据没有丢失。"),
 		fault.T("Read the alarm's detail and the log line \"orders not written, trying again\", for an item \"orders of an item wait for a locked row\"; check the health, locks and disk of Postgres. The writer continues by itself.",
 			"查看告警详情和日志 \"orders not written, trying again\"，若涉及商品则查看 \"orders of an item wait for a locked row\"；检查 Postgres 的状态、锁和磁盘。之后写入会自动继续。"))
 	alarmShortfall = alarm.Define("stock-shortfall", alarm.Critical,
-		"Redis granted more units than Postgres had. The order numbers beyond were refused; nothing was oversold.",
+		fault.T("Redis granted more units than Postgres had. The order numbers beyond were refused; nothing was oversold.",
+			"Redis 放行的数量超过了 Postgres 的库存，超出的订单号已被拒绝，没有超卖。"),
 		fault.T("Pause the item and run `stampede verify`. Check whether Redis was restored from a backup or failed over to a replica that was behind.",
 			"暂停该商品并运行 `stampede verify`。检查 Redis 是否从备份恢复，或切换到了落后的副本。"))
 	alarmNoStock = alarm.Define("grants-without-stock", alarm.Critical,
-		"Grants came for an item that has no stock row, and were refused.",
+		fault.T("Grants came for an item that has no stock row, and were refused.",
+			"收到了没有库存记录的商品的抢购资格，已拒绝。"),
 		fault.T("Check whether a backup of Postgres was restored while the server ran. If so, restart the server: it detects the rollback and fills Redis anew.",
 			"检查是否在服务运行时恢复过 Postgres 备份。若是，请重启服务，系统会发现回退并重新填充 Redis。"))
 )
@@ -65,7 +68,8 @@ func (w *writer) record(ctx context.Context, a *alarm.Definition, write func(con
 }
 
 var alarmNewerGrants = alarm.Define("newer-grants", alarm.Critical,
-	"An instance received grants in the layout of a newer version and left them in the queue. Their shoppers wait in line.",
+	fault.T("An instance received grants in the layout of a newer version and left them in the queue. Their shoppers wait in line.",
+		"一个实例收到了更新版本格式的抢购资格，已将其留在队列中，对应的顾客在排队等待。"),
 	fault.T("Start an instance of the newer version, or finish the upgrade; it writes the orders. Before a rollback to an older version let the queue of grants run empty.",
 		"启动新版本的实例，或完成升级，由其写入订单。回退到旧版本前，请等待抢购队列处理完毕。"))
 

@@ -12,43 +12,53 @@ import (
 // The alarms about money.
 var (
 	alarmMismatch = alarm.Define("payment-mismatch", alarm.Critical,
-		"A provider reported another sum than was asked for. The order is not paid.",
+		fault.T("A provider reported another sum than was asked for. The order is not paid.",
+			"支付渠道上报的金额与请求的不一致，订单未标记为已支付。"),
 		fault.T("Compare the payment with the provider's statement; money that arrived is refunded automatically once the provider confirms it.",
 			"与支付渠道账单核对；已到账的款项在渠道确认后自动退回。"))
 	alarmUnknown = alarm.Define("payment-unknown", alarm.Critical,
-		"A provider reports money under a number that is not ours.",
+		fault.T("A provider reports money under a number that is not ours.",
+			"支付渠道上报了一笔款项，其单号不属于本商城。"),
 		fault.T("Find it in the provider's statement and refund it there.",
 			"在支付渠道账单中找到该笔款项，并在渠道后台退款。"))
 	alarmForeignMerchant = alarm.Define("payment-foreign-merchant", alarm.Critical,
-		"A provider signed a message for another merchant with our key.",
+		fault.T("A provider signed a message for another merchant with our key.",
+			"支付渠道用本商城的密钥签名了另一商户的消息。"),
 		fault.T("Compare the merchant number in the settings with the provider's.",
 			"核对设置中的商户号与支付渠道是否一致。"))
 	alarmTransactionReused = alarm.Define("payment-transaction-reused", alarm.Critical,
-		"A provider gave two movements one transaction number; the second movement is not in the ledger.",
+		fault.T("A provider gave two movements one transaction number; the second movement is not in the ledger.",
+			"支付渠道为两笔资金变动给出了同一交易号，第二笔未记入账本。"),
 		fault.T("Ask the provider which of the two is real, and have it correct the other.",
 			"请支付渠道确认哪一笔是真实的，并更正另一笔。"))
 	alarmForged = alarm.Define("payment-callbacks-forged", alarm.Warning,
-		"Many callbacks came within a minute that the provider did not sign, or that cannot be read. Each was refused and changed nothing.",
+		fault.T("Many callbacks came within a minute that the provider did not sign, or that cannot be read. Each was refused and changed nothing.",
+			"一分钟内收到大量没有支付渠道签名或无法读取的回调，已全部拒绝，没有造成任何变化。"),
 		fault.T("If the address in the detail is the provider's, its key has changed: compare the keys in the settings with the provider's; until then payments are found by queries, minutes later. Otherwise block the address at the proxy.",
 			"若详情中的地址属于支付渠道，说明其密钥已更换：请核对设置中的密钥，在此之前通过查询确认付款，会晚几分钟。否则请在代理上屏蔽该地址。"))
 	alarmProviderMissing = alarm.Define("payment-provider-missing", alarm.Critical,
-		"Payments or refunds are open at a provider that is no longer configured.",
+		fault.T("Payments or refunds are open at a provider that is no longer configured.",
+			"有付款或退款尚未完成，但其支付渠道已不在配置中。"),
 		fault.T("Configure the provider again until they are settled.",
 			"重新配置该支付渠道，直到相关款项处理完毕。"))
 	alarmProviderFailing = alarm.Define("payment-provider-failing", alarm.Critical,
-		"Calls to a payment provider keep failing: shoppers cannot pay with it, and orders with an open payment are closed late.",
+		fault.T("Calls to a payment provider keep failing: shoppers cannot pay with it, and orders with an open payment are closed late.",
+			"对某支付渠道的调用持续失败：顾客无法用它付款，有待确认付款的订单会延迟关闭。"),
 		fault.T("Check the provider's status page and the log. Their units are not sold again meanwhile, so inform shoppers if the failure lasts.",
 			"查看支付渠道的状态页和日志。期间这些商品不会再次售出，若持续故障请告知顾客。"))
 	alarmUnanswered = alarm.Define("payment-closed-unanswered", alarm.Critical,
-		"Orders were closed without their payment provider's word, because it gave none for as long as the settings allow. Shoppers may have paid.",
+		fault.T("Orders were closed without their payment provider's word, because it gave none for as long as the settings allow. Shoppers may have paid.",
+			"支付渠道在设置允许的时间内一直未给出结果，订单已关闭。顾客可能已经付款。"),
 		fault.T("Check the provider. Once it answers, money that it took gets units of the item's backup or is refunded; compare its statement of the day afterwards.",
 			"检查支付渠道。恢复后，已收的款项会使用备用库存补单或退款；事后请核对当日账单。"))
 	alarmLate = alarm.Define("payment-late", alarm.Warning,
-		"Money came for an order that was already closed, refused or paid. It is refunded automatically.",
+		fault.T("Money came for an order that was already closed, refused or paid. It is refunded automatically.",
+			"订单已关闭、被拒或已支付后又收到款项，正在自动退款。"),
 		fault.T("Do nothing about single cases. If they pile up, the payment window is too short for the provider, or its callbacks are late.",
 			"个别情况无需处理。若大量出现，说明支付时限对该渠道过短，或其回调延迟。"))
 	alarmRefundStuck = alarm.Define("refund-stuck", alarm.Warning,
-		"A refund was attempted often and is still not done. Attempts go on.",
+		fault.T("A refund was attempted often and is still not done. Attempts go on.",
+			"一笔退款多次尝试仍未完成，仍在继续尝试。"),
 		fault.T("Read the refund's last_error and check whether the provider is reachable.",
 			"查看退款的 last_error，并检查支付渠道是否可达。"))
 )

@@ -399,7 +399,7 @@ WHERE a.status <> 'draft' AND a.ends_at > @since::timestamptz
   AND CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END BETWEEN @since::timestamptz AND @now::timestamptz
   AND NOT EXISTS (SELECT FROM seckill.settlements t WHERE t.session_id = s.id AND t.begun_at
     > CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END)
-ORDER BY s.closes_at, s.id LIMIT @at_most;
+ORDER BY s.closes_at, s.id;
 
 -- name: BeginSettlements :exec
 INSERT INTO seckill.settlements (session_id, proof_run, begun_at) SELECT unnest(@sessions::bigint[]), @proof_run, @now

@@ -30,7 +30,8 @@ const (
 )
 
 var alarmRedisDiffers = alarm.Define("redis-differs", alarm.Critical,
-	"An item in Redis differs from its orders in Postgres in a way that is not repaired automatically. Postgres decides: nothing is oversold, but attempts may be refused after their 202.",
+	fault.T("An item in Redis differs from its orders in Postgres in a way that is not repaired automatically. Postgres decides: nothing is oversold, but attempts may be refused after their 202.",
+		"Redis 中某商品与 Postgres 的订单不一致，且不会自动修复。以 Postgres 为准：不会超卖，但已返回 202 的请求可能随后被拒绝。"),
 	fault.T("Run `stampede reconcile --item N` with the item's number, which lists every difference with its cause. Pause the item if it is on sale. Delete its state key in Redis (its name ends in :<item>:state) to have it loaded again from Postgres.",
 		"运行 `stampede reconcile --item N`（N 为商品编号），会列出每项差异及原因。若商品正在销售，请先暂停。删除其在 Redis 中的状态键（以 :<item>:state 结尾）后，会从 Postgres 重新加载。"))
 

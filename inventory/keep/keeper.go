@@ -42,7 +42,8 @@ const (
 var errStopping = errors.New("inventory: the keepers have stopped")
 
 var alarmReleaseFailing = alarm.Define("release-failing", alarm.Critical,
-	"Closed or paid orders of an item cannot be applied to Redis, so its returned units are not on sale. Its keeper keeps retrying; other items are not affected.",
+	fault.T("Closed or paid orders of an item cannot be applied to Redis, so its returned units are not on sale. Its keeper keeps retrying; other items are not affected.",
+		"某商品已关闭或已支付的订单无法同步到 Redis，退回的库存未能重新销售。正在持续重试，其他商品不受影响。"),
 	fault.T("Read the alarm's detail; check the health and memory of Redis. If the item's keys are damaged, delete its state key in Redis (its name ends in :<item>:state): the item is then loaded again automatically.",
 		"查看告警详情，检查 Redis 的状态和内存。若商品的键已损坏，请删除其状态键（以 :<item>:state 结尾），商品会自动重新加载。"))
 

@@ -158,7 +158,8 @@ func (s *Service) eachMark(ctx context.Context, tx pgx.Tx, st stock.Row, each fu
 }
 
 var alarmBooksDiffer = alarm.Define("books-differ", alarm.Critical,
-	"While an item was loaded, its stock row and its live orders did not add up. It was loaded from the stock row, which CHECK constraints guard.",
+	fault.T("While an item was loaded, its stock row and its live orders did not add up. It was loaded from the stock row, which CHECK constraints guard.",
+		"加载商品时，其库存记录与有效订单对不上。已按库存记录加载，该记录有 CHECK 约束保护。"),
 	fault.T("Run `stampede verify`; pause the item if it is on sale.",
 		"运行 `stampede verify`；若商品正在销售，请先暂停。"))
 

@@ -124,11 +124,13 @@ func (s *Service) Workers() []app.Worker {
 
 var (
 	alarmDead = alarm.Define("messages-dead", alarm.Warning,
-		"Messages to shoppers could not be sent until they were worth nothing, or every channel refused them.",
+		fault.T("Messages to shoppers could not be sent until they were worth nothing, or every channel refused them.",
+			"给顾客的消息在失去意义之前未能发出，或被所有渠道拒绝。"),
 		fault.T("Read the reasons under Messages in the back office, repair the gateway or the text, and send them again there.",
 			"在后台“消息”中查看原因，修复短信网关或文案后重新发送。"))
 	alarmBudget = alarm.Define("messages-budget", alarm.Warning,
-		"The budget of messages is used up: reminders and news of returned units are not sent until the next period. Messages about orders still are.",
+		fault.T("The budget of messages is used up: reminders and news of returned units are not sent until the next period. Messages about orders still are.",
+			"消息预算已用完：预约提醒和到货通知在下一周期之前不再发送，与订单有关的消息照常发送。"),
 		fault.T("Raise the budget under Messages in the back office, or wait for the next period.",
 			"在后台“消息”中提高预算，或等待下一周期。"))
 )

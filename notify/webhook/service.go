@@ -79,19 +79,23 @@ func (s *Service) Workers() []app.Worker {
 
 var (
 	alarmFailing = alarm.Define("webhook-failing", alarm.Warning,
-		"A webhook has taken no event for ten minutes, or the next message cannot be read. Its events wait in the log, for 30 days.",
+		fault.T("A webhook has taken no event for ten minutes, or the next message cannot be read. Its events wait in the log, for 30 days.",
+			"一个 Webhook 十分钟未接受任何事件，或下一条消息无法读取。其事件在日志中保留 30 天。"),
 		fault.T("Read the detail, and look at the receiver and at the webhook's deliveries. If its address is given up, disable or remove the webhook. If a message cannot be read, run the newest release on every instance.",
 			"查看详情，并检查接收方和该 Webhook 的投递记录；若地址已停用，请停用或移除该 Webhook；若消息无法读取，请在所有实例上运行最新版本。"))
 	alarmDisabled = alarm.Define("webhook-disabled", alarm.Warning,
-		"A receiver answered 410, by which it asks for no more events, and its webhook is disabled. Its events wait in the log, for 30 days.",
+		fault.T("A receiver answered 410, by which it asks for no more events, and its webhook is disabled. Its events wait in the log, for 30 days.",
+			"接收方返回 410，表示不再接收事件，其 Webhook 已停用。事件在日志中保留 30 天。"),
 		fault.T("If the receiver's owner meant that, remove the webhook. Otherwise repair the receiver and enable the webhook, which goes on where it was.",
 			"若接收方确实不再需要事件，请移除该 Webhook；否则修复接收方并重新启用，将从原位置继续投递。"))
 	alarmGivenUp = alarm.Define("webhook-given-up", alarm.Warning,
-		"An event was refused by a webhook for a day, while it took others, and is not tried again.",
+		fault.T("An event was refused by a webhook for a day, while it took others, and is not tried again.",
+			"一个 Webhook 在接受其他事件的同时，拒绝某个事件达一天之久，不再重试。"),
 		fault.T("Find the event among the webhook's deliveries, repair the receiver, and send the event again.",
 			"在该 Webhook 的投递记录中找到该事件，修复接收方后重新发送。"))
 	alarmMissed = alarm.Define("webhook-missed", alarm.Critical,
-		"Events were deleted, after 30 days, before a webhook had taken them.",
+		fault.T("Events were deleted, after 30 days, before a webhook had taken them.",
+			"事件在某个 Webhook 取走之前已满 30 天，被删除。"),
 		fault.T("Compare the receiver's records with the lists of orders and refunds since the webhook's last delivery.",
 			"请将接收方的记录与该 Webhook 上次投递以来的订单、退款列表核对。"))
 )

@@ -48,7 +48,8 @@ func (s *Service) check(ctx context.Context) ([]proof.Violation, error) {
 const usedUpEvery = time.Minute
 
 var alarmUsedUp = alarm.Define("coupons-used-up", alarm.Warning,
-	"A kind of coupon that is issued by rule has reached its total: those who register or reserve now get none.",
+	fault.T("A kind of coupon that is issued by rule has reached its total: those who register or reserve now get none.",
+		"一种按规则发放的优惠券已发完：现在注册或预约的顾客领不到。"),
 	fault.T("Raise its total (`PUT /api/v1/admin/coupons/{id}`): those who reserved then get theirs. Or stop it (`POST /api/v1/admin/coupons/{id}/stop`).",
 		"调高发放总量（`PUT /api/v1/admin/coupons/{id}`），已预约的顾客会补发；或停止发放（`POST /api/v1/admin/coupons/{id}/stop`）。"))
 

@@ -19,7 +19,8 @@ const (
 )
 
 var alarmUnanswered = alarm.Define("dispute-unanswered", alarm.Warning,
-	"Shoppers' disputes have waited for the shop's answer for two days.",
+	fault.T("Shoppers' disputes have waited for the shop's answer for two days.",
+		"有顾客的售后申请已等待商家答复两天。"),
 	fault.T("Answer or close them: `GET /api/v1/admin/disputes?status=open`.",
 		"请回复或关闭：`GET /api/v1/admin/disputes?status=open`。"))
 

@@ -20,7 +20,8 @@ import (
 )
 
 var raised = alarm.Define("chargeback", alarm.Critical,
-	"A shopper's bank takes a payment back, or inquires about it. What the provider takes for it is gone unless the shop wins.",
+	fault.T("A shopper's bank takes a payment back, or inquires about it. What the provider takes for it is gone unless the shop wins.",
+		"顾客的银行要求撤回或调查一笔付款。除非商家申诉成功，被扣走的款项无法收回。"),
 	fault.T("Answer it at the link in the detail before the date named there, with proof of delivery. Do not refund the order as well.",
 		"请在详情所示日期前，通过其中的链接提交发货凭证应诉。请勿再对该订单退款。"))
 

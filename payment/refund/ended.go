@@ -18,7 +18,8 @@ import (
 )
 
 var alarmFailed = alarm.Define("refund-failed", alarm.Critical,
-	"The provider refuses a refund. The shopper's money is still with the shop.",
+	fault.T("The provider refuses a refund. The shopper's money is still with the shop.",
+		"支付渠道拒绝退款，顾客的钱仍在商家账户。"),
 	fault.T("Retry it, or pay it back in another way and settle it by hand with the receipt's number; if the shop lost a chargeback of the payment, end the refund by it (GET /api/v1/admin/refunds?status=failed).",
 		"请重试，或以其他方式退款后凭回单号登记为线下退款；若该笔支付的拒付已败诉，请将退款标记为由拒付抵偿（GET /api/v1/admin/refunds?status=failed）。"))
 

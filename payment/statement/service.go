@@ -21,11 +21,13 @@ import (
 
 var (
 	alarmDiffers = alarm.Define("statement-differs", alarm.Critical,
-		"A provider's statement of a day and our ledger differ: money moved that is not recorded, or the reverse.",
+		fault.T("A provider's statement of a day and our ledger differ: money moved that is not recorded, or the reverse.",
+			"支付渠道某日的对账单与账本不一致：有资金变动未记录，或账本中有而对账单没有。"),
 		fault.T("List the differences with `stampede reconcile payments --date DAY`, and settle what is proposed with --apply.",
 			"用 `stampede reconcile payments --date DAY` 列出差异，并用 --apply 处理建议的部分。"))
 	alarmMissing = alarm.Define("statement-missing", alarm.Warning,
-		"A provider's statement of a day could not be fetched for half a day. Attempts go on.",
+		fault.T("A provider's statement of a day could not be fetched for half a day. Attempts go on.",
+			"支付渠道某日的对账单已有半天无法获取，仍在继续尝试。"),
 		fault.T("Read the detail, and check in the provider's console whether the account may download statements.",
 			"查看详情，并在支付渠道后台确认账号是否有权下载账单。"))
 )

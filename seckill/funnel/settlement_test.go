@@ -86,13 +86,18 @@ func TestSessionIsSettled(t *testing.T) {
 		require.NoError(t, err)
 		return all
 	}
-	require.Equal(t, "alarms", len(alarms()), 0)
+	notice := alarms()
+	require.Equal(t, "what operators hear", []any{len(notice), notice[0].Code, notice[0].Severity}, []any{1, settlement.Settled.Code, alarm.Info})
+	require.Contains(t, "the notice", notice[0].Detail, "0 attempts, 0 orders", "A phone: 0 sold of 10")
+	open, err := alarm.List(t.Context(), d.DB, alarm.Filter{Open: true, Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, "open alarms", len(open), 0)
 
 	find([]proof.Violation{{Subject: "item 1", Detail: "2 units are missing."}}, nil)
 	stock.item = 0
 	require.Equal(t, "status", settled(held.Activity)["status"], "violated")
 	a := alarms()
-	require.Equal(t, "alarms", []any{len(a), a[0].Code, a[0].Subject}, []any{1, settlement.Violated.Code, "session " + held.Session})
+	require.Equal(t, "alarms", []any{len(a), a[0].Code, a[0].Subject}, []any{2, settlement.Violated.Code, "session " + held.Session})
 	require.Contains(t, "the alarm", a[0].Detail, "Sale, First: proof ", " found I1 never oversold, 1 times, first item 1: 2 units are missing.")
 
 	// An extended session is settled again, and what could not be checked is not proved.
@@ -104,7 +109,7 @@ func TestSessionIsSettled(t *testing.T) {
 		all := list(s.Activity)
 		return len(all) == 1 && all[0].(map[string]any)["status"] == "failed"
 	}, "the extended session to be settled again")
-	if a = alarms(); len(a) != 2 || a[0].Code != settlement.Unproved.Code || !strings.Contains(a[0].Detail, "no connection") {
+	if a = alarms(); len(a) != 3 || a[0].Code != settlement.Unproved.Code || !strings.Contains(a[0].Detail, "no connection") {
 		t.Errorf("alarms %+v", a)
 	}
 }

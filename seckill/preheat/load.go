@@ -17,7 +17,8 @@ import (
 )
 
 var alarmPreheatFailed = alarm.Define("preheat-failed", alarm.Critical,
-	"An item could not be loaded several times in a row. It cannot be sold until it is loaded.",
+	fault.T("An item could not be loaded several times in a row. It cannot be sold until it is loaded.",
+		"某商品连续多次加载失败，加载成功之前无法开抢。"),
 	fault.T("Check the health of Redis, NATS and Postgres and the log line \"item not loaded\". Loading is retried automatically.",
 		"检查 Redis、NATS 和 Postgres 的状态以及日志 \"item not loaded\"，系统会自动重试加载。"))
 

@@ -176,7 +176,8 @@ func (s *Service) warn(ctx context.Context, err error) {
 }
 
 var alarmItemFenced = alarm.Define("item-fenced", alarm.Critical,
-	"An item whose sale is open is not loaded. Shoppers are asked to retry.",
+	fault.T("An item whose sale is open is not loaded. Shoppers are asked to retry.",
+		"某商品已到开抢时间但尚未加载，顾客会被要求稍后重试。"),
 	fault.T("Check the health of Redis, NATS and Postgres and the log line \"item not loaded\". If the order writer is behind, the item opens when the writer has caught up.",
 		"检查 Redis、NATS 和 Postgres 的状态以及日志 \"item not loaded\"。若订单写入滞后，追上后商品会自动开放。"))
 

@@ -36,7 +36,8 @@ const (
 )
 
 var alarmHoldStuck = alarm.Define("hold-stuck", alarm.Critical,
-	"A granted order number became neither an order nor a refusal, although its grant was published again and consumed.",
+	fault.T("A granted order number became neither an order nor a refusal, although its grant was published again and consumed.",
+		"一个已放行的订单号既没有生成订单也没有被拒绝，尽管资格消息已重新发布并被消费。"),
 	fault.T("Find the number among the dead letters of order-writer, fix the error shown there, and redrive them.",
 		"在 order-writer 的死信中找到该订单号，处理其中的错误后重新投递。"))
 

@@ -49,21 +49,26 @@ const (
 	grace = time.Minute
 	// mostPatience is how long a unit that is still held delays a proof.
 	mostPatience = 24 * time.Hour
-	// since is how long ago a session may have closed: a shop that was stopped over a long weekend settles it then.
-	since = 8 * 24 * time.Hour
-	// mostAtOnce bounds the sessions of one look.
-	mostAtOnce = 100
+	// since is how long ago a session may have closed: the longest payment window, which is a week, mostPatience, and a
+	// long weekend for which the shop was stopped.
+	since = 11 * 24 * time.Hour
 )
 
 var (
 	// Violated is raised about a session whose proof found a violation.
 	Violated = alarm.Define("settlement-violated", alarm.Critical,
-		"The proof of the books after a sale found an invariant violated: units or money are not accounted for.",
+		fault.T("The proof of the books after a sale found an invariant violated: units or money are not accounted for.",
+			"场次结束后的账目核验发现不一致：有商品或款项对不上账。"),
 		fault.T("Open the proof that the detail names. Do not refund or restock what it lists before you know why it differs; `stampede reconcile` shows what Redis holds.",
 			"请打开详情中的账目核验。查明原因之前，不要对其中的商品或订单退款、补货；`stampede reconcile` 可查看 Redis 中的数据。"))
+	// Settled tells operators what a session was.
+	Settled = alarm.Define("session-settled", alarm.Info,
+		fault.T("A session is over, its books are proved, and its report is kept.", "场次已结束，账目核验通过，报告已存档。"),
+		fault.T("Nothing is to be done. Read the report on the sale's page.", "无需处理，报告见活动页面。"))
 	// Unproved is raised about a session whose proof could not be completed.
 	Unproved = alarm.Define("settlement-unproved", alarm.Warning,
-		"A check of the proof after a sale could not run, so the books are not proved.",
+		fault.T("A check of the proof after a sale could not run, so the books are not proved.",
+			"场次结束后的账目核验有一项检查未能执行，账目尚未得到证明。"),
 		fault.T("Read the error in the proof that the detail names, remove its cause, and start another proof.",
 			"查看详情中账目核验的错误，排除原因后重新发起核验。"))
 )
@@ -108,7 +113,7 @@ func (s *Service) Look(ctx context.Context) error {
 // begin requests one proof for all sessions that are due.
 func (s *Service) begin(ctx context.Context) error {
 	now := s.Clock.Now()
-	rows, err := seckilldb.New(s.DB).OverSessions(ctx, seckilldb.OverSessionsParams{Since: now.Add(-since), Now: now, AtMost: mostAtOnce})
+	rows, err := seckilldb.New(s.DB).OverSessions(ctx, seckilldb.OverSessionsParams{Since: now.Add(-since), Now: now})
 	if err != nil {
 		return fmt.Errorf("settlement: read sessions: %w", err)
 	}
@@ -169,18 +174,13 @@ func (s *Service) settle(ctx context.Context) error {
 		return fmt.Errorf("settlement: read what has begun: %w", err)
 	}
 	for _, row := range rows {
-		found, ok, err := runs.Ended(ctx, s.DB, row.ProofRun)
-		if err != nil {
-			return err
+		found, ok, failed := runs.Ended(ctx, s.DB, row.ProofRun)
+		if failed == nil && ok {
+			failed = s.keep(ctx, row.SessionID, &found)
 		}
-		if !ok {
-			continue
-		}
-		if err := s.keep(ctx, row.SessionID, &found); err != nil {
-			return err
-		}
+		err = errors.Join(err, failed) // a session that fails keeps no other waiting
 	}
-	return nil
+	return err
 }
 
 // keep stores the report of a session with how its proof ended, and tells operators.
@@ -207,9 +207,20 @@ func (s *Service) keep(ctx context.Context, session int64, found *runs.Document)
 		case runs.StatusFailed:
 			return Unproved.Raise(ctx, tx, subject, what+" could not be completed: "+said(found))
 		}
-		s.Log.InfoContext(ctx, "session settled, its books are proved", "session", session, "proof", found.Run)
-		return nil
+		return Settled.Raise(ctx, tx, subject, fmt.Sprintf("%s was proved. %d attempts, %d orders, %d paid, %d unpaid, %d refunds; %s.",
+			what, r.Orders.Attempts, r.Orders.Created, r.Orders.Paid, r.Orders.Unpaid, r.Orders.Refunds, sold(r)))
 	})
+}
+
+// sold is how many units of each item were sold.
+func sold(r *report.Report) string {
+	items := make([]string, len(r.Items))
+	for i, item := range r.Items {
+		if items[i] = fmt.Sprintf("%s: %d sold", item.Title, item.Sold); !item.Unlimited {
+			items[i] += fmt.Sprintf(" of %d", item.Units)
+		}
+	}
+	return strings.Join(items, ", ")
 }
 
 // said is what a proof that did not pass says first, in each of its checks.

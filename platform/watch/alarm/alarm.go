@@ -20,21 +20,22 @@
 // Postgres itself is down, is kept in memory, once per code and subject, and
 // recorded when Postgres is back.
 //
-// # Who is told
+// # Who gets an alarm
 //
 // A Notifier tells each address of the settings about each incident; package channel
-// describes the addresses. A row for each incident and address has what it was told last:
+// describes the addresses. A row for each incident and address has what was sent there last:
 // nothing, that there is a problem, or that it is over, which only a Watch knows. An
 // address is due whenever that differs from the alarm. To people, all that is due at the
 // same time is one message, and there is a pause between two, so that a storm of alarms
 // is a few messages. Warnings wait for the on-call hours; the addresses of --alarm-then
-// wait until a critical incident has been told elsewhere for a while and nobody has
-// acknowledged it.
+// wait until a critical incident has been sent elsewhere for a while without an
+// acknowledgement. What is only for information (Info) goes to people with the warnings; it
+// is no open alarm, and neither the webhook nor the event announces it.
 //
 // What is not accepted is retried, after 5 s and then twice as long each time up to
 // 15 min, until the incident is a day old; from the fifth failure on the alarm
 // alarm-webhook-failing is raised, and goes out by the other addresses. An alarm that was
-// acknowledged before it was told is not told.
+// acknowledged before it was sent is not sent.
 //
 // # The webhook
 //
@@ -67,8 +68,7 @@
 // All state is in Postgres. Each instance runs a Notifier with a loop for each address, so
 // that one that hangs delays no other; a claim with SKIP LOCKED assigns what is due to one
 // instance for as long as one attempt may take, and a process that dies leaves it to the
-// others. Probes whose subject is the same for
-// all instances run under a lease.
+// others. Probes whose subject is the same for all instances run under a lease.
 //
 // # Retention
 //

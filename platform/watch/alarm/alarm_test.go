@@ -18,11 +18,12 @@ func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak
 
 // The codes of these tests.
 var (
-	tooFew = alarm.Define("test-too-few", alarm.Critical, "Units are missing.", fault.T("Count them.", "请处理。"))
-	fenced = alarm.Define("test-fenced", alarm.Critical, "An item does not answer.", fault.T("Wait.", "请处理。"))
-	letter = alarm.Define("test-letter", alarm.Critical, "A message is kept.", fault.T("Read it.", "请处理。"))
-	failed = alarm.Define("test-failed", alarm.Critical, "A refund failed.", fault.T("Repeat it.", "请处理。"))
-	slow   = alarm.Define("test-slow", alarm.Warning, "A refund takes long.", fault.T("Wait.", "请处理。"))
+	tooFew = alarm.Define("test-too-few", alarm.Critical, fault.T("Units are missing.", "仅供测试。"), fault.T("Count them.", "请处理。"))
+	fenced = alarm.Define("test-fenced", alarm.Critical, fault.T("An item does not answer.", "仅供测试。"), fault.T("Wait.", "请处理。"))
+	letter = alarm.Define("test-letter", alarm.Critical, fault.T("A message is kept.", "仅供测试。"), fault.T("Read it.", "请处理。"))
+	failed = alarm.Define("test-failed", alarm.Critical, fault.T("A refund failed.", "仅供测试。"), fault.T("Repeat it.", "请处理。"))
+	news   = alarm.Define("test-news", alarm.Info, fault.T("A sale is over.", "仅供测试。"), fault.T("Read it.", "请处理。"))
+	slow   = alarm.Define("test-slow", alarm.Warning, fault.T("A refund takes long.", "仅供测试。"), fault.T("Wait.", "请处理。"))
 )
 
 func raise(t testing.TB, db pg.DB, d *alarm.Definition, subject, detail string) {
@@ -78,10 +79,12 @@ func TestDefineTakesACodeOnceAndExplained(t *testing.T) {
 	t.Parallel()
 	for name, define := range map[string]func(){
 		"twice": func() {
-			alarm.Define(tooFew.Code, alarm.Critical, "Units are missing.", fault.T("Count them.", "请处理。"))
+			alarm.Define(tooFew.Code, alarm.Critical, fault.T("Units are missing.", "仅供测试。"), fault.T("Count them.", "请处理。"))
 		},
-		"no meaning": func() { alarm.Define("test-unsaid", alarm.Critical, "", fault.T("Wait.", "请处理。")) },
-		"no help":    func() { alarm.Define("test-no-help", alarm.Critical, "Units are missing.", fault.Text{}) },
+		"no meaning": func() { alarm.Define("test-unsaid", alarm.Critical, fault.Text{}, fault.T("Wait.", "请处理。")) },
+		"no help": func() {
+			alarm.Define("test-no-help", alarm.Critical, fault.T("Units are missing.", "仅供测试。"), fault.Text{})
+		},
 	} {
 		require.Panics(t, name, define)
 	}

@@ -36,3 +36,6 @@ func Contain(hours string, t time.Time) (bool, error) {
 	h, err := parseHours(hours)
 	return h.contain(t), err
 }
+
+// Publish publishes the incidents that have no event yet.
+var Publish = publish

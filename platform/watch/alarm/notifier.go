@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// tellEvery is how late an alarm may be told in normal operation. Each poll is one
+	// tellEvery is how late an alarm may be sent in normal operation. Each poll is one
 	// indexed query for each address.
 	tellEvery = 2 * time.Second
 	// noteTimeout bounds storing an attempt's outcome.
@@ -56,12 +56,12 @@ const (
 	messageGap = 30 * time.Second
 	// messageIncidents bounds what one message is about.
 	messageIncidents = 200
-	// settled is how long a problem must be over before that is told, so that one that
+	// settled is how long a problem must be over before a message says so, so that one that
 	// comes and goes is not two messages each time.
 	settled = 2 * time.Minute
 )
 
-// What an address was told about an incident; "" is nothing yet.
+// What was sent to an address about an incident; "" is nothing yet.
 const (
 	saidOpen = "open"
 	saidOver = "over"
@@ -205,11 +205,11 @@ func (n *Notifier) tell(ctx context.Context, t *teller) (bool, error) {
 	if failure == nil {
 		t.failures = 0
 		// Stored even if the process stops now; otherwise the incidents would be
-		// told twice. A newer one that began meanwhile is told as well.
+		// sent twice. A newer one that began meanwhile is sent as well.
 		note, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 		defer cancel()
 		if err := q.ClaimTold(note, alarmdb.ClaimToldParams{Address: t.name, Claim: claim}); err != nil {
-			return true, fmt.Errorf("alarm: mark %d alarms as told (%s): %w", len(list), answer, err)
+			return true, fmt.Errorf("alarm: mark %d alarms as sent (%s): %w", len(list), answer, err)
 		}
 		return true, nil
 	}
@@ -255,6 +255,9 @@ func (n *Notifier) claim(ctx context.Context, t *teller, claim ids.ID) ([]claime
 	}
 	if t.warnings() {
 		p.Severities = append(p.Severities, string(Warning))
+		if t.people {
+			p.Severities = append(p.Severities, string(Info))
+		}
 	}
 	rows, err := alarmdb.New(n.pool).ClaimIncidents(ctx, p)
 	if err != nil {

@@ -213,6 +213,23 @@ func TestThrottledRobotIsLeftAlone(t *testing.T) {
 	require.Equal(t, "pause of a minute", wait > 59 && wait < 62, true)
 }
 
+// A notice goes to people with the warnings. It is no open alarm, and programs that page somebody do not get it.
+func TestNoticeIsForPeople(t *testing.T) {
+	t.Parallel()
+	pool, p, r := pgtest.DB(t), &phones{Server: robottest.New(t)}, newReceiver(t, 0)
+	to := []string{p.Address("wecom"), p.Address("dingtalk") + "&severity=critical"}
+	n := p.to(t, pool, to, func(s *alarm.Settings) { s.Webhook = alarm.Webhook{URL: r.URL, Secret: secret} })
+	raise(t, pool, news, "session 1", "7 sold")
+	round(t, n, 1)
+	require.Contains(t, "the message", p.Took("wecom")[0].Text, "[Notice] test-news: session 1", "7 sold")
+	require.Equal(t, "mentions everybody", p.Took("wecom")[0].All, false)
+	require.Equal(t, "open alarms", len(list(t, pool, alarm.Filter{Open: true})), 0)
+	require.Equal(t, "alarms", len(list(t, pool, alarm.Filter{})), 1)
+	pgtest.Exec(t, pool, `UPDATE platform.alarms SET last_seen = last_seen - interval '1 minute'`)
+	require.NoError(t, alarm.Publish(t.Context(), pool))
+	require.Equal(t, "events", pgtest.Read[int](t, pool, `SELECT count(*) FROM platform.alarms WHERE published_incident > 0`), 0)
+}
+
 // Warnings wait for the on-call hours, critical alarms do not.
 func TestHours(t *testing.T) {
 	t.Parallel()
@@ -287,7 +304,7 @@ func TestTestingAddresses(t *testing.T) {
 
 	one, err := alarm.TestAddress(t.Context(), p.Address("feishu"), "http://127.0.0.1:1", "zh")
 	require.NoError(t, err)
-	require.Equal(t, "alone", one.OK && strings.HasPrefix(p.Took("feishu")[1].Text, "【注意】alarm-test：test\n"), true)
+	require.Equal(t, "alone", one.OK && strings.HasPrefix(p.Took("feishu")[1].Text, "【注意】alarm-test：test\n有操作员在测试告警渠道"), true)
 	_, err = alarm.TestAddress(t.Context(), "sms:+8613800138000", "", "zh")
 	require.Equal(t, "a kind that the server sends", strings.Contains(fmt.Sprint(err), "without --to"), true)
 }

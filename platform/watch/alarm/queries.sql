@@ -1,7 +1,7 @@
 -- name: RecordAlarm :exec
 -- An occurrence that ended long ago does not replace a newer detail, nor the end of the problem. One that begins within an
 -- hour of the last continues the same incident: an hour is longer than the slowest sampling pauses, so that one long
--- problem is one incident. Any other begins a new one, which loses its acknowledgement and is told again.
+-- problem is one incident. Any other begins a new one, which loses its acknowledgement and is sent again.
 INSERT INTO platform.alarms AS a (code, subject, severity, next_action, detail, count, first_seen, opened_at, last_seen, over_at)
 SELECT @code, @subject, @severity, @next_action, @detail, @count, n.first, n.first, n.last, CASE WHEN @over::boolean THEN n.last END
 FROM (SELECT clock_timestamp() - @began::interval AS first, clock_timestamp() - @ended::interval AS last) n
@@ -16,8 +16,8 @@ ON CONFLICT (code, subject) DO UPDATE SET
         FROM (SELECT a.last_seen > excluded.first_seen - interval '1 hour' AS same) n);
 
 -- name: ClaimIncidents :many
--- Claims what an address is due to be told, until the claim expires: a process that dies leaves it to the others. An address
--- is told of an incident, then that it is over, and of one that returns within the hour again. Incidents older than a day
+-- Claims what is due for an address, until the claim expires: a process that dies leaves it to the others. An address
+-- gets an incident, then that it is over, and one that returns within the hour again. Incidents older than a day
 -- are skipped, so that they do not flood an address that is set up today. A second address waits until the first had its
 -- time. Of two instances that see the same, the second finds the row claimed and skips it.
 WITH due AS (
@@ -53,12 +53,12 @@ UPDATE platform.alarm_messages SET due_at = clock_timestamp() + @pause::interval
 WHERE address = @address AND tried_at > clock_timestamp() - interval '1 hour' AND claim = @claim;
 
 -- name: CountOpenAlarms :many
-SELECT code, severity, count(*)::float8 AS alarms FROM platform.alarms WHERE acknowledged_at IS NULL GROUP BY code, severity;
+SELECT code, severity, count(*)::float8 AS alarms FROM platform.alarms WHERE acknowledged_at IS NULL AND severity <> 'info' GROUP BY code, severity;
 
 -- name: Alarms :many
 -- The newest incident first; an empty parameter does not filter.
 SELECT * FROM platform.alarms
-WHERE (NOT @open::boolean OR acknowledged_at IS NULL) AND (@severity::text = '' OR severity = @severity) AND (@code::text = '' OR code = @code)
+WHERE (NOT @open::boolean OR acknowledged_at IS NULL AND severity <> 'info') AND (@severity::text = '' OR severity = @severity) AND (@code::text = '' OR code = @code)
   AND (sqlc.narg('before')::timestamptz IS NULL OR (opened_at, id) < (sqlc.narg('before'), @before_id::bigint))
 ORDER BY opened_at DESC, id DESC LIMIT NULLIF(@at_most::int, 0);
 
@@ -73,6 +73,6 @@ SELECT * FROM platform.alarms WHERE id = @id;
 -- name: PublishIncidents :many
 -- Takes the incidents that have no event yet. Several instances share them; one that is just being raised waits.
 UPDATE platform.alarms a SET published_incident = a.incident
-FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident ORDER BY u.id LIMIT @at_most FOR UPDATE SKIP LOCKED) due
+FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident AND u.severity <> 'info' ORDER BY u.id LIMIT @at_most FOR UPDATE SKIP LOCKED) due
 WHERE a.id = due.id
 RETURNING a.*;

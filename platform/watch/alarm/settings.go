@@ -12,7 +12,7 @@ import (
 type Settings struct {
 	Webhook    `embed:""`
 	AlarmTo    []string      `name:"alarm-to" env:"STAMPEDE_ALARM_TO" help:"Where alarms are sent, comma-separated: wecom://KEY, dingtalk://TOKEN?secret=SEC…, feishu://TOKEN?secret=…, slack://T…/B…/…, mailto:ops@example.com, sms:+8613800138000; with ?severity=critical without warnings. Test it: stampede alarm test." secret:""`
-	AlarmThen  []string      `name:"alarm-then" env:"STAMPEDE_ALARM_THEN" help:"Where a critical alarm is sent too when nobody has acknowledged it in time, in the same form." secret:"" rare:""`
+	AlarmThen  []string      `name:"alarm-then" env:"STAMPEDE_ALARM_THEN" help:"Where a critical alarm is sent too when no operator has acknowledged it in time, in the same form." secret:"" rare:""`
 	ThenAfter  time.Duration `name:"alarm-then-after" default:"10m" env:"STAMPEDE_ALARM_THEN_AFTER" help:"How long --alarm-then waits for an acknowledgement, as a duration." min:"1m" max:"12h" rare:""`
 	Hours      string        `name:"alarm-hours" default:"09:00-22:00" env:"STAMPEDE_ALARM_HOURS" help:"When warnings are sent, in the shop's time zone; at other times they wait. Critical alarms are sent at any time." rare:""`
 	InLanguage string        `name:"alarm-language" default:"zh" enum:"zh,en" env:"STAMPEDE_ALARM_LANGUAGE" help:"Language of these messages, zh or en." rare:""`
@@ -25,7 +25,7 @@ func (s Settings) Check() error {
 		wrong = errors.Join(wrong, err)
 	}
 	if len(s.AlarmThen) > 0 && len(s.AlarmTo) == 0 {
-		wrong = errors.Join(wrong, errors.New("--alarm-then is set without --alarm-to: name first who is told at once"))
+		wrong = errors.Join(wrong, errors.New("--alarm-then is set without --alarm-to: name first where alarms go at once"))
 	}
 	return wrong
 }

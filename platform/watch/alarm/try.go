@@ -13,7 +13,8 @@ import (
 
 // Testing is what a test message is about. It is sent and recorded nowhere.
 var Testing = Define("alarm-test", Warning,
-	"An operator tests where alarms go (`stampede alarm test`, or the button beside the list of alarms). It is sent at any hour and is in no list.",
+	fault.T("An operator tests where alarms go (`stampede alarm test`, or the button beside the list of alarms). It is sent at any hour and is in no list.",
+		"有操作员在测试告警渠道（`stampede alarm test` 或告警列表旁的按钮）。测试消息不受时段限制，也不进入列表。"),
 	fault.T("Nothing is to be done.", "无需处理。"))
 
 // Tested is what a test of one address gave.

@@ -26,7 +26,7 @@ const (
 	subjectRunes = 30
 )
 
-var levels = map[Severity]fault.Text{Critical: {"Critical", "严重"}, Warning: {"Warning", "注意"}}
+var levels = map[Severity]fault.Text{Critical: {"Critical", "严重"}, Warning: {"Warning", "注意"}, Info: {"Notice", "通知"}}
 
 // headline says in one line what happened to an incident.
 func (s speaker) headline(c claimed) string {
@@ -44,7 +44,7 @@ func (s speaker) headline(c claimed) string {
 func (s speaker) story(c claimed) string {
 	var lines []string
 	if d := defined[c.Code]; d != nil {
-		lines = append(lines, d.Meaning)
+		lines = append(lines, d.Meaning[s.lang])
 	}
 	if c.Detail != "" {
 		lines = append(lines, c.Detail)

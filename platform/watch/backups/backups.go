@@ -40,19 +40,31 @@ const clockLayout = "15:04"
 
 // Check returns an error that names the wrong setting.
 func (s Settings) Check() error {
-	if _, err := time.Parse(clockLayout, s.BackupAt); err != nil {
-		return fmt.Errorf("--backup-at must be a time of day such as 04:00, not %q", s.BackupAt)
+	_, err := s.parse()
+	return err
+}
+
+// plan is what the settings say.
+type plan struct {
+	to      backup.Place // nil: none are made
+	readers []age.Recipient
+	at      time.Time // of its day
+}
+
+func (s Settings) parse() (p plan, err error) {
+	if p.at, err = time.Parse(clockLayout, s.BackupAt); err != nil {
+		return p, fmt.Errorf("--backup-at must be a time of day such as 04:00, not %q", s.BackupAt)
 	}
 	if s.BackupTo == "" {
-		return nil
+		return p, nil
 	}
-	if _, err := backup.At(s.BackupTo); err != nil {
-		return fmt.Errorf("--backup-to: %w", err)
+	if p.to, err = backup.At(s.BackupTo); err != nil {
+		return p, fmt.Errorf("--backup-to: %w", err)
 	}
-	if _, err := age.ParseRecipients(strings.NewReader(s.BackupFor)); err != nil {
-		return errors.New("--backup-for must be a public key of age, which begins with age1: make one with `stampede backup --new-key FILE`")
+	if p.readers, err = age.ParseRecipients(strings.NewReader(s.BackupFor)); err != nil {
+		return p, errors.New("--backup-for must be a public key of age, which begins with age1: make one with `stampede backup --new-key FILE`")
 	}
-	return nil
+	return p, nil
 }
 
 const (
@@ -70,7 +82,8 @@ const (
 
 // Failed is raised when a backup could not be made.
 var Failed = alarm.Define("backup-failed", alarm.Warning,
-	"A backup could not be made. The one before is still there; another attempt follows every ten minutes.",
+	fault.T("A backup could not be made. The one before is still there; another attempt follows every ten minutes.",
+		"未能完成备份。上一份备份仍在，每十分钟会重试一次。"),
 	fault.T("Read the detail: often the disk is full, the bucket's key has expired, or pg_dump is older than the server.",
 		"查看详情，常见原因：磁盘已满、存储桶密钥已过期，或 pg_dump 版本低于服务器。"))
 
@@ -92,34 +105,25 @@ type Deps struct {
 type Service struct {
 	Settings
 	Deps
+	plan
 
-	to      backup.Place // nil: none are made
-	readers []age.Recipient
-	pgDump  string
-	at      time.Time // of its day
-	holder  string
-	began   time.Time        // this process
-	now     func() time.Time // time.Now except in tests
+	pgDump string
+	holder string
+	began  time.Time        // this process
+	now    func() time.Time // time.Now except in tests
 }
 
-// New returns a Service for settings that Check has accepted. It fails where backups are asked for and pg_dump is missing.
+// New returns a Service. It fails where backups are asked for and pg_dump is missing.
 func New(set Settings, deps Deps) (*Service, error) {
-	s := &Service{Settings: set, Deps: deps, holder: ids.New().String(), began: time.Now(), now: time.Now}
-	if set.BackupTo == "" {
-		return s, nil
-	}
-	var err error
-	if s.to, err = backup.At(set.BackupTo); err != nil {
+	p, err := set.parse()
+	if err != nil {
 		return nil, err
 	}
-	if s.readers, err = age.ParseRecipients(strings.NewReader(set.BackupFor)); err != nil {
-		return nil, err
-	}
-	if s.at, err = time.Parse(clockLayout, set.BackupAt); err != nil {
-		return nil, err
-	}
-	if s.pgDump, err = deps.Tool("pg_dump"); err != nil {
-		return nil, fmt.Errorf("--backup-to: %w", err)
+	s := &Service{Settings: set, Deps: deps, plan: p, holder: ids.New().String(), began: time.Now(), now: time.Now}
+	if s.to != nil {
+		if s.pgDump, err = deps.Tool("pg_dump"); err != nil {
+			return nil, fmt.Errorf("--backup-to: %w", err)
+		}
 	}
 	return s, nil
 }
@@ -141,7 +145,7 @@ func (s *Service) look(ctx context.Context) error {
 		if due, err := s.due(ctx); err != nil || !due {
 			return err // another instance has made it meanwhile
 		}
-		return s.make(ctx)
+		return s.create(ctx)
 	})
 	return err
 }
@@ -191,7 +195,7 @@ func (s *Service) lastGood(ctx context.Context) (row backupsdb.PlatformBackup, o
 	return row, true, nil
 }
 
-func (s *Service) make(ctx context.Context) error {
+func (s *Service) create(ctx context.Context) error {
 	q := backupsdb.New(s.DB)
 	began := s.now()
 	id, err := q.Begin(ctx, backupsdb.BeginParams{Place: s.to.String(), BeganAt: began})
@@ -224,7 +228,7 @@ func (s *Service) make(ctx context.Context) error {
 // Preflight is the check of the last good backup.
 func (s *Service) Preflight() preflight.Check {
 	return preflight.Check{
-		Code: "backup", Titles: fault.T("Backup", "备份"),
+		Code: "last-backup", Titles: fault.T("Last backup", "最近一次备份"),
 		Next: fault.T("Set --backup-to, or read what the alarm backup-failed says.", "设置 --backup-to，或查看告警 backup-failed。"),
 		Look: func(ctx context.Context, _ preflight.Need) ([]preflight.Finding, error) {
 			if s.to == nil {

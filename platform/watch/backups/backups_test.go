@@ -145,7 +145,7 @@ func TestSettings(t *testing.T) {
 		Tool: func(name string) (string, error) { return "", errors.New(name + " is missing") },
 	})
 	require.Equal(t, "without pg_dump", err != nil && err.Error() == "--backup-to: pg_dump is missing", true)
-	none, err := New(Settings{}, Deps{})
+	none, err := New(Settings{BackupAt: "04:00"}, Deps{})
 	require.NoError(t, err)
 	require.Equal(t, "workers without a place", len(none.Workers()), 0)
 	found, err := none.Preflight().Look(context.Background(), preflight.Need{})

@@ -64,12 +64,14 @@ func Get(ctx context.Context, db *pgxpool.Pool, id ids.ID) (Letter, error) {
 }
 
 var alarmDeadLetter = alarm.Define("dead-letter", alarm.Critical,
-	"A consumer gave up on a message after all its attempts. The message is kept.",
+	fault.T("A consumer gave up on a message after all its attempts. The message is kept.",
+		"一个消费者多次处理某条消息失败后放弃，消息已保留。"),
 	fault.T("Read the dead letter's error, repair its cause, then redrive the dead letter.",
 		"查看死信中的错误，排除原因后重新投递。"))
 
 var alarmNewerEvents = alarm.Define("newer-events", alarm.Critical,
-	"A consumer received events in the layout of a newer version and left them on the stream. What they announce waits.",
+	fault.T("A consumer received events in the layout of a newer version and left them on the stream. What they announce waits.",
+		"一个消费者收到了更新版本格式的事件，已将其留在消息流中，事件所通知的事项暂缓处理。"),
 	fault.T("Start an instance of the newer version, or finish the upgrade; it handles the events. They are kept for four days.",
 		"启动新版本的实例，或完成升级，由其处理这些事件。事件保留四天。"))
 

@@ -108,4 +108,4 @@ func TestServers(t *testing.T) {
 	}
 }
 
-var tooHot = alarm.Define("preflight-test", alarm.Warning, "Only in this test.", fault.T("Do nothing.", "无需处理。"))
+var tooHot = alarm.Define("preflight-test", alarm.Warning, fault.T("Only in this test.", "仅供测试。"), fault.T("Do nothing.", "无需处理。"))

@@ -102,7 +102,7 @@ func (s Servers) Checks() []Check {
 			}, Look: s.backup,
 		},
 		{
-			Code: "alarm-addresses", Titles: fault.Text{"Alarms reach somebody", "告警能通知到人"},
+			Code: "alarm-addresses", Titles: fault.Text{"Alarms reach an operator", "告警能通知到人"},
 			Next: fault.Text{
 				"Name an address with --alarm-to, start the servers again, and run `stampede alarm test`.",
 				"用 --alarm-to 设置告警地址，重启服务后运行 `stampede alarm test`。",

@@ -22,7 +22,8 @@ import (
 
 // DangerousSetting is the alarm about settings that work and weaken the shop.
 var DangerousSetting = alarm.Define("dangerous-setting", alarm.Warning,
-	"A setting is in force that weakens the shop; the subject names it.",
+	fault.T("A setting is in force that weakens the shop; the subject names it.",
+		"有一项设置削弱了商城的安全，见告警对象。"),
 	fault.T("Read the detail, correct the setting and restart the server. The alarm repeats while the setting is in force.",
 		"查看详情，修正设置后重启服务。设置生效期间会反复告警。"))
 

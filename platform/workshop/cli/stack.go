@@ -113,7 +113,8 @@ func keepStack(dir string, s Noted) (key string, err error) {
 
 // StoreRestarted is the alarm about a store of `run`.
 var StoreRestarted = alarm.Define("store-restarted", alarm.Warning,
-	"Postgres or Redis of `stampede run` exited or did not answer, and was started again. Meanwhile the sale stood still; nothing is lost.",
+	fault.T("Postgres or Redis of `stampede run` exited or did not answer, and was started again. Meanwhile the sale stood still; nothing is lost.",
+		"`stampede run` 的 Postgres 或 Redis 退出或无应答，已重新启动。期间抢购暂停，数据没有丢失。"),
 	fault.T("Read the detail and the log that it names for the cause: often memory or the disk was full. Nothing else is to be done, unless it happens again.",
 		"查看详情及其中提到的日志，原因多为内存或磁盘已满。若不再发生，无需其他处理。"))
 

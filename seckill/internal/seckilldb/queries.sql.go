@@ -776,13 +776,12 @@ WHERE a.status <> 'draft' AND a.ends_at > $1::timestamptz
   AND CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END BETWEEN $1::timestamptz AND $2::timestamptz
   AND NOT EXISTS (SELECT FROM seckill.settlements t WHERE t.session_id = s.id AND t.begun_at
     > CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END)
-ORDER BY s.closes_at, s.id LIMIT $3
+ORDER BY s.closes_at, s.id
 `
 
 type OverSessionsParams struct {
-	Since  time.Time
-	Now    time.Time
-	AtMost int32
+	Since time.Time
+	Now   time.Time
 }
 
 type OverSessionsRow struct {
@@ -793,7 +792,7 @@ type OverSessionsRow struct {
 
 // Sessions that closed in the last days and were not settled since, in case they were extended; a terminated activity ended with its last change.
 func (q *Queries) OverSessions(ctx context.Context, arg OverSessionsParams) ([]OverSessionsRow, error) {
-	rows, err := q.db.Query(ctx, overSessions, arg.Since, arg.Now, arg.AtMost)
+	rows, err := q.db.Query(ctx, overSessions, arg.Since, arg.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,13 @@ import (
 // The alarms about the shop's SMS.
 var (
 	SMSCeiling = alarm.Define("sms-ceiling", alarm.Critical,
-		"The shop has sent as many SMS as --sms-per-hour allows: codes are refused and notes to users wait.",
+		fault.T("The shop has sent as many SMS as --sms-per-hour allows: codes are refused and notes to users wait.",
+			"本小时发送的短信已达 --sms-per-hour 的上限：验证码暂停发送，通知等待。"),
 		fault.T("Compare stampede_account_logins_total with stampede_account_sms_total: if few codes are used, this is a flood, so require a stronger human check. If the shoppers are real, raise --sms-per-hour and restart. Staff still get login codes.",
 			"对比 stampede_account_logins_total 与 stampede_account_sms_total：验证码很少被使用说明遭到刷短信，请提高人机验证强度；若是真实顾客，请调高 --sms-per-hour 并重启。员工仍可收到登录验证码。"))
 	SMSNearCeiling = alarm.Define("sms-ceiling-near", alarm.Warning,
-		"Four fifths of the SMS that --sms-per-hour allows are sent.",
+		fault.T("Four fifths of the SMS that --sms-per-hour allows are sent.",
+			"本小时的短信已用去 --sms-per-hour 的五分之四。"),
 		fault.T("Compare stampede_account_logins_total with stampede_account_sms_total, as for sms-ceiling.",
 			"对比 stampede_account_logins_total 与 stampede_account_sms_total，处理方式同 sms-ceiling。"))
 )

@@ -93,7 +93,8 @@ func New(set Settings, deps Deps) *Service {
 
 // IssuerAway is about logins with tokens of the issuer.
 var IssuerAway = alarm.Define("issuer-away", alarm.Critical,
-	"For a minute no keys could be had from --oidc-issuer: users of the shop's own system cannot log in. Shoppers who are logged in buy as before.",
+	fault.T("For a minute no keys could be had from --oidc-issuer: users of the shop's own system cannot log in. Shoppers who are logged in buy as before.",
+		"已有一分钟无法从 --oidc-issuer 取得密钥：商家自有系统的用户无法登录。已登录的顾客不受影响。"),
 	fault.T("Open the issuer's /.well-known/openid-configuration from this server, or --oidc-jwks-url if that is set, and see what its owners say. Logins go through again within twenty seconds after it answers.",
 		"请从本服务器访问签发方的 /.well-known/openid-configuration（配置了 --oidc-jwks-url 时访问该地址），并联系其负责人。签发方恢复后二十秒内即可正常登录。"))
 

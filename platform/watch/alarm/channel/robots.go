@@ -77,7 +77,7 @@ func dingtalk(a Address, text string, urgent bool, now time.Time) (string, any) 
 }
 
 func feishu(a Address, text string, urgent bool, now time.Time) (string, any) {
-	text = strings.ReplaceAll(text, "<", "‹") // an alarm's detail mentions nobody
+	text = strings.ReplaceAll(text, "<", "‹") // a detail must not mention anybody
 	if urgent {
 		text = `<at user_id="all"></at> ` + text
 	}

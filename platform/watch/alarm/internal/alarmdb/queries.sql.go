@@ -81,7 +81,7 @@ func (q *Queries) Alarm(ctx context.Context, id int64) (PlatformAlarm, error) {
 
 const alarms = `-- name: Alarms :many
 SELECT code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident, over_at FROM platform.alarms
-WHERE (NOT $1::boolean OR acknowledged_at IS NULL) AND ($2::text = '' OR severity = $2) AND ($3::text = '' OR code = $3)
+WHERE (NOT $1::boolean OR acknowledged_at IS NULL AND severity <> 'info') AND ($2::text = '' OR severity = $2) AND ($3::text = '' OR code = $3)
   AND ($4::timestamptz IS NULL OR (opened_at, id) < ($4, $5::bigint))
 ORDER BY opened_at DESC, id DESC LIMIT NULLIF($6::int, 0)
 `
@@ -203,8 +203,8 @@ type ClaimIncidentsRow struct {
 	PlatformAlarm PlatformAlarm
 }
 
-// Claims what an address is due to be told, until the claim expires: a process that dies leaves it to the others. An address
-// is told of an incident, then that it is over, and of one that returns within the hour again. Incidents older than a day
+// Claims what is due for an address, until the claim expires: a process that dies leaves it to the others. An address
+// gets an incident, then that it is over, and one that returns within the hour again. Incidents older than a day
 // are skipped, so that they do not flood an address that is set up today. A second address waits until the first had its
 // time. Of two instances that see the same, the second finds the row claimed and skips it.
 func (q *Queries) ClaimIncidents(ctx context.Context, arg ClaimIncidentsParams) ([]ClaimIncidentsRow, error) {
@@ -273,7 +273,7 @@ func (q *Queries) ClaimTold(ctx context.Context, arg ClaimToldParams) error {
 }
 
 const countOpenAlarms = `-- name: CountOpenAlarms :many
-SELECT code, severity, count(*)::float8 AS alarms FROM platform.alarms WHERE acknowledged_at IS NULL GROUP BY code, severity
+SELECT code, severity, count(*)::float8 AS alarms FROM platform.alarms WHERE acknowledged_at IS NULL AND severity <> 'info' GROUP BY code, severity
 `
 
 type CountOpenAlarmsRow struct {
@@ -304,7 +304,7 @@ func (q *Queries) CountOpenAlarms(ctx context.Context) ([]CountOpenAlarmsRow, er
 
 const publishIncidents = `-- name: PublishIncidents :many
 UPDATE platform.alarms a SET published_incident = a.incident
-FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident ORDER BY u.id LIMIT $1 FOR UPDATE SKIP LOCKED) due
+FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident AND u.severity <> 'info' ORDER BY u.id LIMIT $1 FOR UPDATE SKIP LOCKED) due
 WHERE a.id = due.id
 RETURNING a.code, a.subject, a.severity, a.next_action, a.first_seen, a.last_seen, a.count, a.acknowledged_by, a.acknowledged_at, a.id, a.detail, a.incident, a.opened_at, a.told_incident, a.tell_attempts, a.tell_after, a.published_incident, a.over_at
 `
@@ -378,7 +378,7 @@ type RecordAlarmParams struct {
 
 // An occurrence that ended long ago does not replace a newer detail, nor the end of the problem. One that begins within an
 // hour of the last continues the same incident: an hour is longer than the slowest sampling pauses, so that one long
-// problem is one incident. Any other begins a new one, which loses its acknowledgement and is told again.
+// problem is one incident. Any other begins a new one, which loses its acknowledgement and is sent again.
 func (q *Queries) RecordAlarm(ctx context.Context, arg RecordAlarmParams) error {
 	_, err := q.db.Exec(ctx, recordAlarm,
 		arg.Code,
