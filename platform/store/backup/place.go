@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -55,7 +54,7 @@ func At(place string) (Place, error) {
 	}
 	client, err := minio.New(u.Host, &minio.Options{
 		Creds: credentials.NewStaticV4(u.User.Username(), secret, ""), Region: u.Query().Get("region"), Secure: !loopback(u.Hostname()),
-		Transport: transport(), MaxRetries: 3,
+		MaxRetries: 3, // its transport waits a minute for an answer, and as long as an upload makes progress
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBucket, err)
@@ -70,14 +69,6 @@ func loopback(host string) bool {
 }
 
 var errBucket = errors.New("a bucket must be like s3://KEY:SECRET@oss-cn-hangzhou.aliyuncs.com/BUCKET/PREFIX, with % codes for special characters in the secret")
-
-// transport gives up on a service that hangs, but not on a long upload that makes progress.
-func transport() http.RoundTripper {
-	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: time.Minute, ResponseHeaderTimeout: time.Minute,
-		DisableKeepAlives: true, // one upload a night
-	}
-}
 
 // isBackup reports whether a file's name is one that Create makes.
 func isBackup(name string) bool {
