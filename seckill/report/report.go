@@ -83,7 +83,7 @@ type CurveStep struct {
 type SessionAlarm struct {
 	Code       alarm.Code     `json:"code"`
 	Subject    string         `json:"subject"`
-	Severity   alarm.Severity `json:"severity" enum:"info,warning,critical"`
+	Severity   alarm.Severity `json:"severity" enum:"warning,critical,info"`
 	Detail     string         `json:"detail"`
 	NextAction string         `json:"next_action"`
 	OpenedAt   time.Time      `json:"opened_at"`

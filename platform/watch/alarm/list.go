@@ -24,7 +24,7 @@ type Alarm struct {
 	ID         int64    `json:"id,string"`
 	Code       Code     `json:"code" example:"dead-letter" doc:"The problem; the description of the list explains each code"`
 	Subject    string   `json:"subject" doc:"What the alarm is about; one row per code and subject" example:"inventory-release-closed"`
-	Severity   Severity `json:"severity" enum:"info,warning,critical"`
+	Severity   Severity `json:"severity" enum:"warning,critical,info"`
 	Detail     string   `json:"detail,omitempty" doc:"Details of the latest occurrence"`
 	NextAction string   `json:"next_action" doc:"What to do, in one or two sentences" example:"Look at the dead letters and redrive them."`
 

@@ -221,7 +221,7 @@ func TestNoticeIsForPeople(t *testing.T) {
 	n := p.to(t, pool, to, func(s *alarm.Settings) { s.Webhook = alarm.Webhook{URL: r.URL, Secret: secret} })
 	raise(t, pool, news, "session 1", "7 sold")
 	round(t, n, 1)
-	require.Contains(t, "the message", p.Took("wecom")[0].Text, "[Notice] test-news: session 1", "7 sold")
+	require.Contains(t, "the message", p.Took("wecom")[0].Text, "[Info] test-news: session 1", "7 sold")
 	require.Equal(t, "mentions everybody", p.Took("wecom")[0].All, false)
 	require.Equal(t, "open alarms", len(list(t, pool, alarm.Filter{Open: true})), 0)
 	require.Equal(t, "alarms", len(list(t, pool, alarm.Filter{})), 1)

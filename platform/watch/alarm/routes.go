@@ -55,7 +55,7 @@ type testResults struct {
 
 type listInput struct {
 	Open     bool   `query:"open" doc:"Only unacknowledged alarms"`
-	Severity string `query:"severity" enum:"info,warning,critical" doc:"Only this severity"`
+	Severity string `query:"severity" enum:"warning,critical,info" doc:"Only this severity"`
 	Code     string `query:"code" maxLength:"64" doc:"Only this code"`
 	httpx.ChangesInput
 }

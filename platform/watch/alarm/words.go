@@ -26,7 +26,7 @@ const (
 	subjectRunes = 30
 )
 
-var levels = map[Severity]fault.Text{Critical: {"Critical", "严重"}, Warning: {"Warning", "注意"}, Info: {"Notice", "通知"}}
+var levels = map[Severity]fault.Text{Critical: {"Critical", "严重"}, Warning: {"Warning", "注意"}, Info: {"Info", "通知"}}
 
 // headline says in one line what happened to an incident.
 func (s speaker) headline(c claimed) string {

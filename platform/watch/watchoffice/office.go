@@ -120,7 +120,7 @@ var acts = []kit.Act{
 }
 
 var words = map[string]kit.Text{
-	"critical": {"Critical", "严重"}, "warning": {"Warning", "注意"}, "info": {"Notice", "通知"}, "proved": {"Proved", "已证明"}, "violated": {"Violated", "不一致"}, "failed": {"Failed", "失败"},
+	"critical": {"Critical", "严重"}, "warning": {"Warning", "注意"}, "info": {"Info", "通知"}, "proved": {"Proved", "已证明"}, "violated": {"Violated", "不一致"}, "failed": {"Failed", "失败"},
 	"pending": {"On its way", "投递中"}, "sent": {"Sent", "已投递"}, "running": {"Running", "进行中"},
 	"flag": {"Flag", "启动参数"}, "environment": {"Environment", "环境变量"}, "default": {"Default", "默认"},
 }
