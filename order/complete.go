@@ -19,6 +19,10 @@ import (
 const completedByRule = "time"
 
 const (
+	// unnotedAfter is how long after CompleteAfter an order is completed that its shop never noted
+	// as sent: longer than goods of a presale take. Shops that note no shipments rely on it, and
+	// so do shoppers, whose addresses are erased some time after their orders' end.
+	unnotedAfter = 90 * 24 * time.Hour
 	// keepHouseEvery is how often orders are completed by rule, which counts days,
 	// and personal data is erased.
 	keepHouseEvery = time.Minute
@@ -43,7 +47,7 @@ func (s *Service) keepHouse(ctx context.Context) error {
 		eachHouseful(ctx, "erase actions", q.EraseActs, orderdb.EraseActsParams{Keep: keep, AtMost: houseLimit}),
 	)
 	if err == nil && s.cfg.CompleteAfter > 0 {
-		due := orderdb.CompleteDueParams{After: s.cfg.CompleteAfter, Most: houseLimit, Reason: completedByRule}
+		due := orderdb.CompleteDueParams{After: s.cfg.CompleteAfter, UnsentAfter: s.cfg.CompleteAfter + unnotedAfter, Most: houseLimit, Reason: completedByRule}
 		err = eachHouseful(ctx, "complete due orders", s.completeDue, due)
 	}
 	return err
@@ -73,9 +77,8 @@ func eachHouseful[P any](ctx context.Context, what string, do func(context.Conte
 	}
 }
 
-// completeDue completes the orders that were paid CompleteAfter ago and are not to be
-// picked up, in one transaction, and returns how many. Instances share the work: each
-// gets orders that no other has locked.
+// completeDue completes the orders that are due by time (see CompleteDue), in one transaction,
+// and returns how many. Instances share the work: each gets orders that no other has locked.
 func (s *Service) completeDue(ctx context.Context, due orderdb.CompleteDueParams) (int64, error) {
 	var done []orderevent.Order
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {

@@ -13,8 +13,8 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// TestHousekeeping: by rule, orders are completed some time after their payment,
-// or that they were sent, except for those to be picked up, and personal data is erased some time after the
+// TestHousekeeping: by rule, orders are completed some time after their payment, or after they
+// were sent, except for those to be picked up, and personal data is erased some time after the
 // end of its order, or at once if the shopper deleted the account.
 func TestHousekeeping(t *testing.T) {
 	t.Parallel()

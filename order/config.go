@@ -10,7 +10,7 @@ import (
 // into the cache stays for fillTTL; one that changed stays longer.
 type Settings struct {
 	CacheTTL      time.Duration `name:"order-cache-ttl" default:"24h" env:"STAMPEDE_ORDER_CACHE_TTL" help:"How long an order stays readable without Postgres after its last change: the payment window and the day after." min:"1m" max:"720h" rare:""`
-	CompleteAfter time.Duration `name:"complete-after" default:"360h" env:"STAMPEDE_COMPLETE_AFTER" help:"How long after it was sent, or after its payment if nothing is to be sent or picked up, an order is completed by itself; 0 is never. 360h is 15 days." min:"0" max:"8760h" rare:""`
+	CompleteAfter time.Duration `name:"complete-after" default:"360h" env:"STAMPEDE_COMPLETE_AFTER" help:"How long after it was sent, or after its payment if nothing is to be sent or picked up, an order is completed by itself, 90 days later if it was never noted as sent; 0 is never. 360h is 15 days." min:"0" max:"8760h" rare:""`
 }
 
 // fillTTL is how long an order that a reader cached stays in the cache. It is

@@ -19,15 +19,16 @@
 //	refund        → LockForRefund, MoveRefunding, NoteTakenBack inside payment's transactions
 //	cancel        → Claim → payments closed → CloseClaimed, else GiveBack (payment's route)
 //	operator      → ClaimAny, Withdraw (payment's Cancel); other actions in order/desk
-//	time          → completeDue: paid → completed
+//	time          → completeDue: paid → completed, of what was sent or needs no sending; later of the rest (ADR 59)
 //	poll          → order cache → queue → Postgres; while Redis hangs, Postgres first
 //	no order yet  → Missing: payment and cancel answer like a poll
 //
 // The poll shows an order's row; everything that belongs to it is in the documents of
 // package order/desk, which stands above this one and payment. What an activity asks of
 // its shoppers lies in package order/details, the stores in order/stores, the operators'
-// lists in order/search, what operators did with an order and why in order/actions. What the
-// shop's other systems keep with an order lies in orders.external_references: order/desk
+// lists in order/search, what operators did with an order and why in order/actions. Package
+// order/carrier knows who carries parcels, order/waybill reads the sheets of carriers' clients.
+// What the shop's other systems keep with an order lies in orders.external_references: order/desk
 // writes it, order/search finds orders by it, and keepHouse erases it.
 //
 // # Parts

@@ -284,16 +284,24 @@ WITH done AS (
 SELECT * FROM done;
 
 -- name: CompleteDue :many
--- Completes what was paid, and sent if it is to be, that long ago, the first paid first; what is to be picked up waits for
--- its shopper, what is to be sent for the shop. A row that is locked (a refund) is skipped until the next round. They share
--- one time, so that their event states it once. Arrays as in ClaimDue.
-WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
+-- Completes what was paid, and sent if it is to be, that long ago, the first paid first, and what was never noted as sent
+-- after a longer time; what is to be picked up waits for its shopper. A row that is locked (a refund) is skipped until the
+-- next round. Each half walks an index of its own. They share one time, so that their event states it once. Arrays as in
+-- ClaimDue.
+WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), sent AS MATERIALIZED (
     SELECT o.bucket, o.order_no FROM orders.orders o
     WHERE o.status = 'paid' AND o.handover IS DISTINCT FROM 'to_ship' AND o.paid_at < statement_timestamp() - @after::interval
       AND NOT EXISTS (SELECT FROM orders.shipments s WHERE s.order_no = o.order_no AND s.bucket = o.bucket AND s.at > statement_timestamp() - @after::interval)
       AND NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = o.order_no AND d.bucket = o.bucket AND d.way = 'pickup')
     ORDER BY o.paid_at
     LIMIT @most FOR UPDATE SKIP LOCKED
+), unsent AS MATERIALIZED (
+    SELECT o.bucket, o.order_no FROM orders.orders o
+    WHERE o.status = 'paid' AND o.handover = 'to_ship' AND o.paid_at < statement_timestamp() - @unsent_after::interval
+    ORDER BY o.paid_at, o.order_no
+    LIMIT @most FOR UPDATE SKIP LOCKED
+), due AS (
+    SELECT bucket, order_no FROM sent UNION ALL SELECT bucket, order_no FROM unsent
 ), done AS (
     UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = t.at
     FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n, t

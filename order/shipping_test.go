@@ -80,11 +80,12 @@ func TestWhatIsToBeShipped(t *testing.T) {
 }
 
 // TestTimeCompletesWhatWasSent: an order that is to be sent is completed some time after it
-// was, not after its payment.
+// was, not after its payment, and one that was never noted as sent ninety days later, so that
+// its address is erased.
 func TestTimeCompletesWhatWasSent(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t, oneConnection(t), func(cfg *Config, _ *Deps) { cfg.CompleteAfter = 24 * time.Hour })
-	no := numbers(e.placed(e.item(10), 1, 2, 3, 4))
+	no := numbers(e.placed(e.item(10), 1, 2, 3, 4, 5))
 	e.delivered(no...)
 	e.exec(`UPDATE orders.orders SET paid_at = paid_at - interval '25 hours'`)
 	e.exec(`UPDATE orders.orders SET handover = 'shipped' WHERE order_no = ANY($1)`, no[:2])
@@ -92,8 +93,16 @@ func TestTimeCompletesWhatWasSent(t *testing.T) {
 	for i, n := range no[:2] {
 		e.exec(`INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no, at) VALUES ($1, $2, 'SF', 'x', now() - $3 * interval '1 hour')`, n.Bucket(), n, 23+2*i)
 	}
-	e.keepsHouse()
-	require.Equal(t, "sent 23 and 25 hours ago, not sent, nothing to send", e.statuses(no...), []string{"paid", "completed", "paid", "completed"})
+	e.exec(`UPDATE orders.orders SET paid_at = now() - interval '91 days 1 hour' WHERE order_no = $1`, no[4])
+	e.exec(`UPDATE orders.orders SET paid_at = now() - interval '90 days 23 hours' WHERE order_no = $1`, no[2])
+	e.inTx(func(tx pgx.Tx) error { return e.Forget(t.Context(), tx, 5) })
+	for range 2 { // what the first completes, the second erases
+		e.keepsHouse()
+	}
+	require.Equal(t, "sent 23 and 25 hours ago, not sent, nothing to send, not sent for 91 days", e.statuses(no...),
+		[]string{"paid", "completed", "paid", "completed", "completed"})
+	require.Equal(t, "addresses that are kept", e.count(`SELECT count(*) FROM orders.details WHERE address <> ''`), 4)
+	require.Equal(t, "the history", e.count(`SELECT count(*) FROM orders.history WHERE order_no = $1 AND status = 'completed' AND reason = 'time'`, no[4]), 1)
 	e.past(77, 20_000)
 	e.exec(`UPDATE orders.orders SET handover = 'to_ship', paid_at = now() - interval '30 days' WHERE item_id = 77`)
 	e.exec(`VACUUM ANALYZE orders.orders`)

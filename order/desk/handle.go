@@ -238,7 +238,7 @@ func (s *Service) completionRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/complete", ID: "complete-order", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
 		Summary: "Complete a paid order, with its tracking number if it was sent", Audit: "order.complete",
 		NoKey:       "an order is completed once, and the repetition says that it is",
-		Description: "An order that is not completed becomes so by itself --complete-after it was sent, or after its payment if nothing is to be sent or picked up; one that is to be picked up takes no tracking number. An order that was sent before, or handed over, needs no body.",
+		Description: "An order that is not completed becomes so by itself --complete-after it was sent, or after its payment if nothing is to be sent or picked up, 90 days later if it was never noted as sent; one that is to be picked up takes no tracking number. An order that was sent before, or handed over, needs no body.",
 		Refuses:     []*fault.Error{errNotPaid},
 	}, s.completeRoute)
 }

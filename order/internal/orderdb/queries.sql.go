@@ -401,13 +401,20 @@ func (q *Queries) ClosedOrdersOfItem(ctx context.Context, itemID int64) ([]Close
 }
 
 const completeDue = `-- name: CompleteDue :many
-WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
+WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), sent AS MATERIALIZED (
     SELECT o.bucket, o.order_no FROM orders.orders o
     WHERE o.status = 'paid' AND o.handover IS DISTINCT FROM 'to_ship' AND o.paid_at < statement_timestamp() - $1::interval
       AND NOT EXISTS (SELECT FROM orders.shipments s WHERE s.order_no = o.order_no AND s.bucket = o.bucket AND s.at > statement_timestamp() - $1::interval)
       AND NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = o.order_no AND d.bucket = o.bucket AND d.way = 'pickup')
     ORDER BY o.paid_at
     LIMIT $2 FOR UPDATE SKIP LOCKED
+), unsent AS MATERIALIZED (
+    SELECT o.bucket, o.order_no FROM orders.orders o
+    WHERE o.status = 'paid' AND o.handover = 'to_ship' AND o.paid_at < statement_timestamp() - $3::interval
+    ORDER BY o.paid_at, o.order_no
+    LIMIT $2 FOR UPDATE SKIP LOCKED
+), due AS (
+    SELECT bucket, order_no FROM sent UNION ALL SELECT bucket, order_no FROM unsent
 ), done AS (
     UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = t.at
     FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n, t
@@ -415,15 +422,16 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
     RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, at)
-    SELECT done.bucket, done.order_no, done.version, done.status, $3::text, done.updated_at FROM done
+    SELECT done.bucket, done.order_no, done.version, done.status, $4::text, done.updated_at FROM done
 )
 SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM done ORDER BY order_no
 `
 
 type CompleteDueParams struct {
-	After  time.Duration
-	Most   int32
-	Reason string
+	After       time.Duration
+	Most        int32
+	UnsentAfter time.Duration
+	Reason      string
 }
 
 type CompleteDueRow struct {
@@ -457,11 +465,17 @@ type CompleteDueRow struct {
 	Handover       *string
 }
 
-// Completes what was paid, and sent if it is to be, that long ago, the first paid first; what is to be picked up waits for
-// its shopper, what is to be sent for the shop. A row that is locked (a refund) is skipped until the next round. They share
-// one time, so that their event states it once. Arrays as in ClaimDue.
+// Completes what was paid, and sent if it is to be, that long ago, the first paid first, and what was never noted as sent
+// after a longer time; what is to be picked up waits for its shopper. A row that is locked (a refund) is skipped until the
+// next round. Each half walks an index of its own. They share one time, so that their event states it once. Arrays as in
+// ClaimDue.
 func (q *Queries) CompleteDue(ctx context.Context, arg CompleteDueParams) ([]CompleteDueRow, error) {
-	rows, err := q.db.Query(ctx, completeDue, arg.After, arg.Most, arg.Reason)
+	rows, err := q.db.Query(ctx, completeDue,
+		arg.After,
+		arg.Most,
+		arg.UnsentAfter,
+		arg.Reason,
+	)
 	if err != nil {
 		return nil, err
 	}
