@@ -92,10 +92,12 @@ SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = @order_no
 
 -- name: ParcelsOf :many
 -- How many orders are to reach their shoppers, and were sent.
-SELECT n.no::uuid AS order_no, coalesce(d.way, '') AS way, coalesce(s.carrier, '') AS carrier, coalesce(s.tracking_no, '') AS tracking_no
+SELECT n.no::uuid AS order_no, coalesce(d.way, '') AS way, coalesce(d.name, '') AS name, coalesce(d.phone, '') AS phone,
+       coalesce(d.address, '') AS address, coalesce(d.note, '') AS note,
+       coalesce(s.carrier, '') AS carrier, coalesce(s.tracking_no, '') AS tracking_no, coalesce(s.at, 'epoch')::timestamptz AS at
 FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
-LEFT JOIN LATERAL (SELECT way FROM orders.details WHERE order_no = n.no AND bucket = n.b OFFSET 0) d ON true
-LEFT JOIN LATERAL (SELECT carrier, tracking_no FROM orders.shipments WHERE order_no = n.no AND bucket = n.b OFFSET 0) s ON true;
+LEFT JOIN LATERAL (SELECT way, name, phone, address, note FROM orders.details WHERE order_no = n.no AND bucket = n.b OFFSET 0) d ON true
+LEFT JOIN LATERAL (SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = n.no AND bucket = n.b OFFSET 0) s ON true;
 
 -- name: ClaimOrder :one
 -- Claims one order of a user for closing, unless another claim is in force.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stampede/platform/base/spreadsheet"
 	"stampede/platform/edge/auth"
 	kit "stampede/platform/edge/office"
 )
@@ -154,17 +155,14 @@ func typed(c *kit.Call, form url.Values) (body map[string]any, where func(locati
 // saved are the results as a sheet, which can be corrected and uploaded again.
 func saved(c *kit.Call, answer map[string]any) (name, body string) {
 	var out strings.Builder
-	out.WriteString("\ufeff") // Excel takes it for UTF-8 then
+	out.WriteString(spreadsheet.Mark)
 	w := csv.NewWriter(&out)
 	_ = w.Write([]string{c.T("line", "行"), c.T("order_no", "订单号"), c.T("carrier", "快递公司"), c.T("tracking_no", "运单号"), c.T("result", "结果")}) // a builder takes everything
 	for _, row := range rows(answer) {
 		cells := []string{text(row, "line"), text(row, "order_no"), text(row, "carrier"), text(row, "tracking_no"), text(row, "says")}
 		for i := range cells {
-			if strings.ContainsAny(cells[i][:min(1, len(cells[i]))], "=+-@\t\r") {
-				cells[i] = "'" + cells[i]
-			}
+			cells[i] = spreadsheet.Text(cells[i])
 		}
-		cells[3] += "\t" // a spreadsheet takes a long number for a text then
 		_ = w.Write(cells)
 	}
 	w.Flush()

@@ -9,7 +9,9 @@
 // then ends, with fewer rows than asked for and the place to go on: a filter that
 // matches one order in a million gives short pages, never a slow one.
 //
-//	order_no, payment_no, provider_txn, pickup_code, external_id → those numbers
+//	order_no, order_nos, payment_no, provider_txn, pickup_code, external_id → those numbers
+//	recipient, phone_tail → the latest orders with these details
+//	to_ship → what waits to be sent, by payment, the oldest first
 //	disputed → open disputes    user_id, phone → the user's orders
 //	updated_from, updated_until → unpaid orders by deadline, then the others by change
 //	paid_from, paid_until → by payment        status → by state
@@ -33,6 +35,10 @@
 // paid orders took one to five minutes, 300 MB of CSV or 160 MB of XLSX; the server's
 // peak was 218 MiB after 300,000 rows and 228 MiB after a million, and rush's attempts per
 // second with an export under way were 0.9 of those without, which differed by more.
+//
+// The export for people (people.go) is the same walk in another layout, with details, shipment
+// and refunds read for each batch (parcels). Its numbers are texts to a spreadsheet, and no cell
+// is a formula (platform/base/spreadsheet).
 //
 // # Owns
 //

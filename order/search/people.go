@@ -3,12 +3,12 @@ package search
 import (
 	"cmp"
 	"strconv"
-	"strings"
 	"time"
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
 )
 
 // forPeople is the export that people read, and carriers' clients take.
@@ -40,13 +40,11 @@ func people(lang httpx.Language, zone *time.Location) layout {
 		}
 		return ""
 	}
-	// Money's text is the currency and the amount in its unit.
-	unit := func(m orderevent.Money) string { return strings.TrimPrefix(m.String(), m.Currency+" ") }
 	columns := []column{
 		{fault.Text{"Order number", "订单号"}, false, func(r *AdminOrderRow) string { return r.OrderNo.String() }},
 		{fault.Text{"Status", "状态"}, false, func(r *AdminOrderRow) string { return states[cmp.Or(r.Handover, r.Status)][lang] }},
 		{fault.Text{"Recipient", "收件人"}, false, func(r *AdminOrderRow) string { return r.recipient().Name }},
-		{fault.Text{"Phone", "联系电话"}, false, func(r *AdminOrderRow) string { return local(cmp.Or(r.recipient().Phone, r.Phone)) }},
+		{fault.Text{"Phone", "联系电话"}, false, func(r *AdminOrderRow) string { return account.Phone(cmp.Or(r.recipient().Phone, r.Phone)).Local() }},
 		{fault.Text{"Address", "收货地址"}, false, func(r *AdminOrderRow) string { return r.recipient().Address }},
 		{fault.Text{"Note", "买家留言"}, false, func(r *AdminOrderRow) string { return r.recipient().Note }},
 		{fault.Text{"SKU", "商品编码"}, false, func(r *AdminOrderRow) string { return r.SKU }},
@@ -56,16 +54,11 @@ func people(lang httpx.Language, zone *time.Location) layout {
 		{fault.Text{"Carrier", "快递公司"}, false, func(r *AdminOrderRow) string { return r.sent().CarrierName }},
 		{fault.Text{"Tracking number", "运单号"}, false, func(r *AdminOrderRow) string { return r.sent().TrackingNo }},
 		{fault.Text{"Shipped at", "发货时间"}, false, func(r *AdminOrderRow) string { return at(r.sent().At) }},
-		{fault.Text{"Goods", "商品金额"}, true, func(r *AdminOrderRow) string { return unit(r.Lines.Goods) }},
-		{fault.Text{"Shipping", "运费"}, true, func(r *AdminOrderRow) string { return unit(r.Lines.Freight) }},
-		{fault.Text{"Discount", "优惠"}, true, func(r *AdminOrderRow) string { return unit(r.Lines.Discount) }},
-		{fault.Text{"Paid", "实付金额"}, true, func(r *AdminOrderRow) string { return unit(r.Lines.Paid) }},
-		{fault.Text{"Refunded", "已退金额"}, true, func(r *AdminOrderRow) string {
-			if r.Refunded == nil {
-				return unit(orderevent.Money{Currency: r.Amount.Currency})
-			}
-			return unit(*r.Refunded)
-		}},
+		{fault.Text{"Goods", "商品金额"}, true, func(r *AdminOrderRow) string { return r.Lines.Goods.Units() }},
+		{fault.Text{"Shipping", "运费"}, true, func(r *AdminOrderRow) string { return r.Lines.Freight.Units() }},
+		{fault.Text{"Discount", "优惠"}, true, func(r *AdminOrderRow) string { return r.Lines.Discount.Units() }},
+		{fault.Text{"Paid", "实付金额"}, true, func(r *AdminOrderRow) string { return r.Lines.Paid.Units() }},
+		{fault.Text{"Refunded", "已退金额"}, true, func(r *AdminOrderRow) string { return r.refunded().Units() }},
 		{fault.Text{"Currency", "币种"}, false, func(r *AdminOrderRow) string { return r.Amount.Currency }},
 		{fault.Text{"Ordered at", "下单时间"}, false, func(r *AdminOrderRow) string { return at(r.CreatedAt) }},
 		{fault.Text{"Paid at", "付款时间"}, false, func(r *AdminOrderRow) string { return at(r.PaidAt) }},
@@ -86,6 +79,3 @@ func people(lang httpx.Language, zone *time.Location) layout {
 	}
 	return as
 }
-
-// local is a phone as people in China write it, and carriers' clients take it.
-func local(phone string) string { return strings.TrimPrefix(phone, "+86") }

@@ -69,12 +69,3 @@ SELECT order_no FROM orders.details WHERE name = @name::text AND name <> '' ORDE
 -- name: ByPhoneTail :many
 -- The second condition is the index's own.
 SELECT order_no FROM orders.details WHERE right(phone, 4) = @tail::text AND phone <> '' ORDER BY order_no DESC LIMIT @most;
-
--- name: Parcels :many
--- How the orders of a page are to reach their shoppers, and were sent.
-SELECT n.no::uuid AS order_no, coalesce(d.way, '') AS way, coalesce(d.name, '') AS name, coalesce(d.phone, '') AS phone,
-       coalesce(d.address, '') AS address, coalesce(d.note, '') AS note,
-       coalesce(s.carrier, '') AS carrier, coalesce(s.tracking_no, '') AS tracking_no, coalesce(s.at, 'epoch')::timestamptz AS at
-FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
-LEFT JOIN LATERAL (SELECT way, name, phone, address, note FROM orders.details WHERE order_no = n.no AND bucket = n.b OFFSET 0) d ON true
-LEFT JOIN LATERAL (SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = n.no AND bucket = n.b OFFSET 0) s ON true;

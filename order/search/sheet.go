@@ -14,9 +14,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/xuri/excelize/v2"
+
+	"stampede/platform/base/spreadsheet"
 )
 
 // newSheet begins a file of a format, csv or xlsx, with its heading; rest leaves that out
@@ -28,8 +29,7 @@ func newSheet(format string, as layout, rest bool, w io.Writer) (s sheet, err er
 	case rest:
 		return &csvFile{w, csv.NewWriter(w), as.texts}, nil
 	default:
-		// Without the byte order mark, Excel takes UTF-8 for the machine's own code page.
-		_, err = io.WriteString(w, "\ufeff")
+		_, err = io.WriteString(w, spreadsheet.Mark)
 		s = &csvFile{w, csv.NewWriter(w), as.texts}
 	}
 	if err != nil {
@@ -48,32 +48,16 @@ type csvFile struct {
 func (c *csvFile) write(cells []string) error {
 	safe := make([]string, len(cells))
 	for i, cell := range cells {
-		if safe[i] = defused(cell); c.texts && long.MatchString(cell) {
-			safe[i] += "\t"
+		if c.texts {
+			safe[i] = spreadsheet.Text(cell)
+		} else {
+			safe[i] = spreadsheet.Defused(cell)
 		}
 	}
 	if err := c.csv.Write(safe); err != nil {
 		return fmt.Errorf("order: export: %w", err)
 	}
 	return nil
-}
-
-// long are numbers that a spreadsheet rounds, or shows as 7.73E+11, unless something behind
-// them tells that they are texts. A tab is seen by no reader.
-var long = regexp.MustCompile(`^([0-9]{12,}|[0-9]+[eE][0-9]+)$`)
-
-// defused returns a text that no spreadsheet takes for a formula: a title is what a
-// person typed. Chinese and Japanese spreadsheets take the wide signs for the others. A
-// negative number stays one.
-func defused(cell string) string {
-	first, _ := utf8.DecodeRuneInString(cell)
-	if cell == "" || !strings.ContainsRune("=+-@＝＋－＠\t\r\n", first) {
-		return cell
-	}
-	if _, err := strconv.ParseInt(cell, 10, 64); err == nil && cell[0] == '-' {
-		return cell
-	}
-	return "'" + cell
 }
 
 func (c *csvFile) flush() error {

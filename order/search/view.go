@@ -68,6 +68,14 @@ func (r *AdminOrderRow) sent() carrier.Shipment {
 	return *r.Shipment
 }
 
+// refunded is what went back of the order's money, as far as the row knows.
+func (r *AdminOrderRow) refunded() orderevent.Money {
+	if r.Refunded == nil {
+		return orderevent.Money{Currency: r.Amount.Currency}
+	}
+	return *r.Refunded
+}
+
 // views renders rows, with phones as the caller in ctx may read them.
 func (s *Service) views(ctx context.Context, db pg.DB, f *filter, rows []hit) ([]AdminOrderRow, error) {
 	refunded, err := s.refunds(ctx, f, &rows)
@@ -123,12 +131,11 @@ func (s *Service) refunds(ctx context.Context, f *filter, rows *[]hit) (map[ids.
 // addParcels adds to the views where their orders go, as the caller in ctx may read it, and how
 // they were sent.
 func addParcels(ctx context.Context, db pg.DB, views []AdminOrderRow) error {
-	p, at := searchdb.ParcelsParams{}, make(map[ids.ID]*AdminOrderRow, len(views))
+	nos, at := make([]ids.ID, len(views)), make(map[ids.ID]*AdminOrderRow, len(views))
 	for i := range views {
-		no := views[i].OrderNo
-		p.OrderNos, p.Buckets, at[no] = append(p.OrderNos, no), append(p.Buckets, no.Bucket()), &views[i]
+		nos[i], at[views[i].OrderNo] = views[i].OrderNo, &views[i]
 	}
-	parcels, err := searchdb.New(db).Parcels(ctx, p)
+	parcels, err := orderdb.New(db).ParcelsOf(ctx, orderdb.ParcelsOfParams{OrderNos: nos, Buckets: ids.BucketsOf(nos)})
 	if err != nil {
 		return fmt.Errorf("order: read parcels: %w", err)
 	}

@@ -1680,10 +1680,12 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 }
 
 const parcelsOf = `-- name: ParcelsOf :many
-SELECT n.no::uuid AS order_no, coalesce(d.way, '') AS way, coalesce(s.carrier, '') AS carrier, coalesce(s.tracking_no, '') AS tracking_no
+SELECT n.no::uuid AS order_no, coalesce(d.way, '') AS way, coalesce(d.name, '') AS name, coalesce(d.phone, '') AS phone,
+       coalesce(d.address, '') AS address, coalesce(d.note, '') AS note,
+       coalesce(s.carrier, '') AS carrier, coalesce(s.tracking_no, '') AS tracking_no, coalesce(s.at, 'epoch')::timestamptz AS at
 FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-LEFT JOIN LATERAL (SELECT way FROM orders.details WHERE order_no = n.no AND bucket = n.b OFFSET 0) d ON true
-LEFT JOIN LATERAL (SELECT carrier, tracking_no FROM orders.shipments WHERE order_no = n.no AND bucket = n.b OFFSET 0) s ON true
+LEFT JOIN LATERAL (SELECT way, name, phone, address, note FROM orders.details WHERE order_no = n.no AND bucket = n.b OFFSET 0) d ON true
+LEFT JOIN LATERAL (SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = n.no AND bucket = n.b OFFSET 0) s ON true
 `
 
 type ParcelsOfParams struct {
@@ -1694,8 +1696,13 @@ type ParcelsOfParams struct {
 type ParcelsOfRow struct {
 	OrderNo    ids.ID
 	Way        string
+	Name       string
+	Phone      string
+	Address    string
+	Note       string
 	Carrier    string
 	TrackingNo string
+	At         time.Time
 }
 
 // How many orders are to reach their shoppers, and were sent.
@@ -1711,8 +1718,13 @@ func (q *Queries) ParcelsOf(ctx context.Context, arg ParcelsOfParams) ([]Parcels
 		if err := rows.Scan(
 			&i.OrderNo,
 			&i.Way,
+			&i.Name,
+			&i.Phone,
+			&i.Address,
+			&i.Note,
 			&i.Carrier,
 			&i.TrackingNo,
+			&i.At,
 		); err != nil {
 			return nil, err
 		}

@@ -10,7 +10,10 @@ type Money struct {
 
 // String formats the amount in the currency's unit, as on a bank statement:
 // "CNY 12.34", "JPY 1234".
-func (m Money) String() string {
+func (m Money) String() string { return m.Currency + " " + m.Units() }
+
+// Units is String without the currency.
+func (m Money) Units() string {
 	digits, sign := Decimals(m.Currency), 0
 	if m.Amount < 0 {
 		sign = 1
@@ -19,5 +22,5 @@ func (m Money) String() string {
 	if point := len(text) - digits; digits > 0 {
 		text = text[:point] + "." + text[point:]
 	}
-	return m.Currency + " " + text
+	return text
 }

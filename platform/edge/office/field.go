@@ -272,16 +272,5 @@ func MinorUnits(typed, code string) (minor int64, ok bool) {
 
 // mainUnits renders an amount in minor units for a person.
 func mainUnits(minor int64, code string) string {
-	scale, sign := currency.Decimals(code), ""
-	if minor < 0 {
-		minor, sign = -minor, "-"
-	}
-	digits := strconv.FormatInt(minor, 10)
-	if len(digits) <= scale {
-		digits = strings.Repeat("0", scale+1-len(digits)) + digits
-	}
-	if scale > 0 {
-		digits = digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
-	}
-	return sign + digits
+	return currency.Money{Amount: minor, Currency: code}.Units()
 }

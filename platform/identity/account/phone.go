@@ -71,12 +71,15 @@ func (p Phone) Masked() string {
 	if p == "" {
 		return ""
 	}
-	s := strings.TrimPrefix(string(p), inChina)
+	s := p.Local()
 	return s[:maskHead] + "****" + s[len(s)-maskTail:]
 }
 
 // LogValue masks the number in every log.
 func (p Phone) LogValue() slog.Value { return slog.StringValue(p.Masked()) }
+
+// Local is the phone as people in China write it: theirs without the country's code.
+func (p Phone) Local() string { return strings.TrimPrefix(string(p), inChina) }
 
 // Language is the language of the number's country, as far as the shop speaks it.
 func (p Phone) Language() httpx.Language {

@@ -660,63 +660,6 @@ func (q *Queries) Numbered(ctx context.Context, arg NumberedParams) ([]OrdersOrd
 	return items, nil
 }
 
-const parcels = `-- name: Parcels :many
-SELECT n.no::uuid AS order_no, coalesce(d.way, '') AS way, coalesce(d.name, '') AS name, coalesce(d.phone, '') AS phone,
-       coalesce(d.address, '') AS address, coalesce(d.note, '') AS note,
-       coalesce(s.carrier, '') AS carrier, coalesce(s.tracking_no, '') AS tracking_no, coalesce(s.at, 'epoch')::timestamptz AS at
-FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-LEFT JOIN LATERAL (SELECT way, name, phone, address, note FROM orders.details WHERE order_no = n.no AND bucket = n.b OFFSET 0) d ON true
-LEFT JOIN LATERAL (SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = n.no AND bucket = n.b OFFSET 0) s ON true
-`
-
-type ParcelsParams struct {
-	OrderNos []ids.ID
-	Buckets  []int16
-}
-
-type ParcelsRow struct {
-	OrderNo    ids.ID
-	Way        string
-	Name       string
-	Phone      string
-	Address    string
-	Note       string
-	Carrier    string
-	TrackingNo string
-	At         time.Time
-}
-
-// How the orders of a page are to reach their shoppers, and were sent.
-func (q *Queries) Parcels(ctx context.Context, arg ParcelsParams) ([]ParcelsRow, error) {
-	rows, err := q.db.Query(ctx, parcels, arg.OrderNos, arg.Buckets)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ParcelsRow
-	for rows.Next() {
-		var i ParcelsRow
-		if err := rows.Scan(
-			&i.OrderNo,
-			&i.Way,
-			&i.Name,
-			&i.Phone,
-			&i.Address,
-			&i.Note,
-			&i.Carrier,
-			&i.TrackingNo,
-			&i.At,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const toShip = `-- name: ToShip :many
 SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
 WHERE status = 'paid' AND handover = 'to_ship' AND (paid_at, order_no) > ($1::timestamptz, $2::uuid)
