@@ -171,11 +171,19 @@ func eachRowHasItsResult(t *testing.T, s *bundle) {
 	made := s.upload(firstOperator, "", strings.Join(rows, "\n"))
 	require.Equal(t, "results", made.results(), want)
 	require.Equal(t, "sums", made.sums(), "4 1 12")
+	require.Equal(t, "the carriers that a number tells, that is typed, and that is not known", []string{made.Data[1].Carrier, made.Data[2].Carrier, made.Data[6].Carrier}, []string{"顺丰速运", "其他:骑手小李", "飞毛腿"})
 	for _, r := range made.Data {
 		if r.Says == "" || r.Result == "bad_number" && r.OrderNo == good[4].String() && !strings.Contains(r.Says, "四舍五入") {
 			t.Errorf("%+v has no words, or the wrong ones", r)
 		}
 	}
+	for _, no := range []ids.ID{paid, waiting} {
+		body := fmt.Sprintf(`{"action":"ship","orders":[{"order_no":%q,"carrier":"SF","tracking_no":"7"}]}`, no)
+		if got, sums := s.list("", body); sums != "false 0 1" || !strings.HasPrefix(got[no.String()], "order-not-shippable") {
+			t.Errorf("a list of actions ships an order with an open refund: %s of %v", sums, got)
+		}
+	}
+	s.has(s.staff(firstOperator, http.MethodPut, "orders/"+waiting.String()+"/shipment", `{"carrier":"SF","tracking_no":"7"}`), http.StatusOK, `"tracking_no":"7"`)
 	made = s.upload(firstOperator, "", ofClient(good[:1], func(int) string { return "773199999999" }))
 	require.Equal(t, "another number for a parcel that left", made.results(), map[int]string{3: "shipped_otherwise"})
 	s.has(s.document(good[1], read[int64](s, `SELECT user_id FROM orders.orders WHERE order_no = $1`, good[1])), http.StatusOK,
@@ -249,7 +257,7 @@ func aListShips(t *testing.T, s *bundle) {
 	nos := s.toShip(2)
 	rows := make([]map[string]string, 0, 2)
 	for i, no := range nos {
-		rows = append(rows, map[string]string{"order_no": no.String(), "carrier": "SF", "tracking_no": fmt.Sprintf("SF00000000%02d", i)})
+		rows = append(rows, map[string]string{"order_no": strings.ToUpper(no.String()), "carrier": "SF", "tracking_no": fmt.Sprintf("SF00000000%02d", i)})
 	}
 	body, _ := json.Marshal(map[string]any{"orders": rows})
 	for _, sums := range []string{`"shipped":2`, `"already_shipped":2`} {

@@ -156,7 +156,7 @@ func (s *Service) do(ctx context.Context, key string, in *actionList, r *actionR
 	case actions.Complete:
 		o, err = s.complete(ctx, no, key, completion{how: completedByShipper, sent: r.shipment(), note: in.Reason})
 	case actions.Ship:
-		o, err = s.ship(ctx, no, *r.shipment())
+		o, err = s.ship(ctx, no, *r.shipment(), func(tx pgx.Tx, _ *Parcel) error { return s.noRefundOpen(ctx, tx, no) })
 	case actions.Note:
 		o, err = s.note(ctx, no, key, in.Note)
 	default:

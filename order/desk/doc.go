@@ -16,4 +16,13 @@
 // the others are not begun. Repeating the request with its Idempotency-Key does what was
 // not done and answers the same for what was: the key of an order is derived from both
 // (see keyOf); cancel and ship need none, because a second time they find what they want.
+//
+// # Shipments
+//
+// POST admin/shipments and its import of a sheet ship many orders, each with a carrier and a
+// number of its own. They look at 200 orders with three queries, which is all that a dry run
+// does, and note those that are ready by the transaction of the other routes (ship), which
+// looks again under the order's row lock: a refund or another operator may have been there
+// first. Unlike the action ship they check numbers against carriers, never change what was noted
+// before, and answer in words that a person reads beside the row.
 package desk

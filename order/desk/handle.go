@@ -58,7 +58,7 @@ func (s *Service) actionRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPut, Path: "/api/v1/admin/orders/{no}/shipment", ID: "ship-order", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
 		Summary: "Note how a paid order was sent, or correct it", Audit: "order.ship",
-		Description: "The shopper reads the carrier and the tracking number, and can no longer return the order without the shop. The order is completed later, by its own route or by time.",
+		Description: "The shopper reads the carrier and the tracking number, and can no longer return the order without the shop. The order is completed later, by its own route or by time. Unlike lists, this route ships an order of which a refund is open, and changes a number that was noted before.",
 		Refuses:     []*fault.Error{errNotShippable},
 	}, s.shipRoute)
 	httpx.Register(rt.API, httpx.Op{
@@ -73,7 +73,7 @@ type shipInput struct {
 }
 
 func (s *Service) shipRoute(ctx context.Context, in *shipInput) (*AdminDetail, error) {
-	return s.after(ctx, in.No, func(no ids.ID) (orderevent.Order, error) { return s.ship(ctx, no, in.Body) })
+	return s.after(ctx, in.No, func(no ids.ID) (orderevent.Order, error) { return s.ship(ctx, no, in.Body, nil) })
 }
 
 type noteInput struct {
@@ -95,19 +95,14 @@ type state struct {
 	*Parcel
 }
 
-// ship notes how a paid order was sent, or corrects it. Repeating it changes nothing.
-// It fails with not-found, order-not-shippable, or invalid for an order that is to be
-// picked up.
-func (s *Service) ship(ctx context.Context, no ids.ID, sent Parcel) (o orderevent.Order, err error) {
+// ship notes how a paid order was sent, or corrects it, unless may, if given, refuses it. May
+// sees what was noted before, nil if nothing was, of an order whose row tx has locked.
+// Repeating it changes nothing. It fails with not-found, order-not-shippable, or invalid for
+// an order that is to be picked up.
+func (s *Service) ship(ctx context.Context, no ids.ID, sent Parcel, may func(tx pgx.Tx, before *Parcel) error) (o orderevent.Order, err error) {
 	if err := sent.check(); err != nil {
 		return o, err
 	}
-	return s.shipIf(ctx, no, sent, nil)
-}
-
-// shipIf is ship of a checked parcel, unless may, if given, refuses it. May sees what was noted
-// before, nil if nothing was, of an order whose row tx has locked.
-func (s *Service) shipIf(ctx context.Context, no ids.ID, sent Parcel, may func(tx pgx.Tx, before *Parcel) error) (o orderevent.Order, err error) {
 	changed := false
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) (err error) {
 		changed = false // InTx may run this again
@@ -142,6 +137,21 @@ func (s *Service) shipIf(ctx context.Context, no ids.ID, sent Parcel, may func(t
 		s.deps.Orders.Refresh(ctx, o)
 	}
 	return o, err
+}
+
+// errRefundOpen is errNotShippable of a list's order: an operator who ships a single one sees its
+// refunds.
+var errRefundOpen = errNotShippable.Saying(
+	fault.T("A refund of this order is open. Decide it first, or ship the order on its own page.", "该订单有未完成的退款，请先处理退款，或在订单详情中单独发货。"))
+
+// noRefundOpen fails with errRefundOpen; tx has locked the order's row, under which refunds are
+// asked for.
+func (s *Service) noRefundOpen(ctx context.Context, tx pgx.Tx, no ids.ID) error {
+	open, err := s.deps.Payments.RefundOpen(ctx, tx, no)
+	if err == nil && open {
+		err = errRefundOpen
+	}
+	return err
 }
 
 // putShipment writes how an order whose row tx has locked was sent, and returns what

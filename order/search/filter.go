@@ -30,8 +30,8 @@ type Filters struct {
 	PickupCode  string        `query:"pickup_code" maxLength:"32" doc:"The order of this code, as its shopper shows it" example:"7K3M-Q9TD-X2HV"`
 	ExternalID  string        `query:"external_id" maxLength:"64" doc:"Orders with this external id; of those the 1000 latest"`
 	OrderNos    []string      `query:"order_nos" maxItems:"200" doc:"Only orders of these numbers, separated by commas"`
-	Recipient   string        `query:"recipient" maxLength:"60" doc:"Only to be delivered to, or picked up by, somebody of this whole name; of its 1000 latest. Operators may"`
-	PhoneTail   string        `query:"phone_tail" pattern:"^([0-9]{4})?$" doc:"Only with a recipient whose phone ends with these four digits; of their 1000 latest. Operators may" example:"8000"`
+	Recipient   string        `query:"recipient" maxLength:"60" doc:"Only of a recipient of this whole name; of its 1000 latest. Not for viewers"`
+	PhoneTail   string        `query:"phone_tail" pattern:"^([0-9]{4})?$" doc:"Only with a recipient whose phone ends with these four digits; of their 1000 latest. Not for viewers" example:"8000"`
 	Phone       string        `query:"phone" maxLength:"32" doc:"Only of the account with this phone; the whole number, in E.164 the plus sign is written %2B"`
 	ItemID      httpx.QueryID `query:"item_id" doc:"Only of this item"`
 	SKU         string        `query:"sku" maxLength:"64" doc:"Only of this SKU, in whichever session; of its 1000 latest"`
@@ -119,7 +119,7 @@ func (s *Service) filterOf(ctx context.Context, in *Filters) (*filter, error) {
 		return nil, err
 	}
 	if in.Phone != "" {
-		var user int64 // nobody's, without accounts
+		var user int64 // 0 without accounts, which no user has
 		if s.deps.Accounts != nil {
 			var err error
 			if user, err = s.deps.Accounts.Searched(ctx, in.Phone); err != nil {

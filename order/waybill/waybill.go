@@ -28,6 +28,13 @@ type Row struct {
 	Spoiled bool
 }
 
+// RowOf is the row of what was typed into its cells.
+func RowOf(line int, orderNo, carrier, number string) Row {
+	r := Row{Line: line, OrderNo: strings.ToLower(tidy(orderNo)), Carrier: tidy(carrier)}
+	r.TrackingNo, r.Spoiled = Number(number)
+	return r
+}
+
 // columns are the headings by what they are about, the surest first: a carrier's client calls
 // a number of its own the order's, and the shop's the customer's.
 var columns = [3][]string{
@@ -98,12 +105,11 @@ func Rows(cells [][]string) ([]Row, error) {
 	for i := begin; i < len(cells); i++ {
 		cell := func(of int) string {
 			if j := at[of]; j >= 0 && j < len(cells[i]) {
-				return tidy(cells[i][j])
+				return cells[i][j]
 			}
 			return ""
 		}
-		r := Row{Line: i + 1, OrderNo: strings.ToLower(cell(ofOrder)), Carrier: cell(ofCarrier)}
-		r.TrackingNo, r.Spoiled = Number(cell(ofNumber))
+		r := RowOf(i+1, cell(ofOrder), cell(ofCarrier), cell(ofNumber))
 		if r.OrderNo == "" && r.TrackingNo == "" {
 			continue
 		}
