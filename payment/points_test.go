@@ -1,13 +1,16 @@
 package payment
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,14 +22,65 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
+
+// pointsFor gives three points for each 100 fen.
+func (s *bundle) pointsFor() {
+	s.exec(`INSERT INTO seckill.activities (id, name, starts_at, ends_at, points_rate) OVERRIDING SYSTEM VALUE VALUES (9, 'x', now(), now() + interval '1 hour', 3)`)
+	s.plan.sale.PointsRate = 3
+}
+
+// TestPointsFollowTheStream: what orders and payments publish reaches the points, and no event
+// becomes a dead letter.
+func TestPointsFollowTheStream(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	s.pointsFor()
+	subscriptions := s.ledgerOfPoints().Subscriptions()
+	var handled sync.Map
+	for i := range subscriptions {
+		sub := &subscriptions[i]
+		handle := sub.Handle
+		sub.Handle = func(ctx context.Context, m bus.Msg) error {
+			handled.Store(sub.Name, true)
+			return handle(ctx, m)
+		}
+	}
+	stop, err := s.bus.Subscribe(t.Context(), subscriptions, func(_ context.Context, consumer string, m bus.Msg, cause error) error {
+		t.Errorf("%s gave up %s: %v", consumer, m.Subject, cause)
+		return nil
+	})
+	require.NoError(t, err)
+	pgtest.Work(t, outbox.New(s.db, s.bus, nil, time.Hour, nil, nil, slog.New(slog.DiscardHandler), nil).Run)
+	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
+	arrives := func(no ids.ID, want string) {
+		t.Helper()
+		pgtest.Eventually(t, 30*time.Second, func() bool { return s.pointsOf(no) == want }, want)
+	}
+	no, _ := s.paidFor(9950, sandbox.Normal)
+	arrives(no, "earned 298")
+	s.refundPart(no, 3333)
+	arrives(no, "earned 298, taken_back -99")
+	s.bounce(no)
+	arrives(no, "earned 298, taken_back -99, given_back 99")
+	whole, _ := s.paidFor(100, sandbox.Normal)
+	s.refundPart(whole, 0)
+	arrives(whole, "earned 3, taken_back -3")
+	for i := range subscriptions {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			_, is := handled.Load(subscriptions[i].Name)
+			return is
+		}, subscriptions[i].Name+" has handled an event")
+	}
+}
 
 func TestPoints(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
-	s.exec(`INSERT INTO seckill.activities (id, name, starts_at, ends_at, points_rate) OVERRIDING SYSTEM VALUE VALUES (9, 'x', now(), now() + interval '1 hour', 3)`)
-	s.plan.sale.PointsRate = 3
+	s.pointsFor()
 	run(t, s,
 		aPaidOrderEarnsPointsOnce, refundsTakePointsBackInProportion, aRefundBeforeItsPaymentEndsAtZero,
 		aDuplicatesRefundTakesNoPoints, pointsComeBackWithARefundThatIsUndone, aLaterRuleChangesNoPointsEarned,
@@ -73,7 +127,12 @@ func (s *bundle) follow(no ids.ID, word string) {
 // pointsAre requires an order's entries, in their order.
 func (s *bundle) pointsAre(no ids.ID, want string) {
 	s.t.Helper()
-	require.Equal(s.t, "points", read[string](s, `SELECT coalesce(string_agg(kind || ' ' || points, ', ' ORDER BY line), '') FROM orders.points WHERE order_no = $1`, no), want)
+	require.Equal(s.t, "points", s.pointsOf(no), want)
+}
+
+// pointsOf are an order's entries, in their order.
+func (s *bundle) pointsOf(no ids.ID) string {
+	return read[string](s, `SELECT coalesce(string_agg(kind || ' ' || points, ', ' ORDER BY line), '') FROM orders.points WHERE order_no = $1`, no)
 }
 
 // refundPart refunds a part of an order, or the rest with 0, until its money is back.

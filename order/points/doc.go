@@ -12,11 +12,13 @@
 //
 //   - An order earns its activity's points_rate for each 100 minor units of what the
 //     shopper paid, freight and discount included, rounded down. The rule in force when
-//     it was paid is the one the plan has for ever: nobody can change it from 60 s before
-//     the first opening on.
+//     it was paid is the one the plan has for ever: no operator can change it from 60 s
+//     before the first opening on, and no instance remembers an older one for longer.
 //   - Of E points for an amount A, refunds of R in all take back E*R/A, rounded down: all
 //     of them with the last refund, whatever the parts were. Only refunds of the order
-//     count, not those of money that paid no order. A refunded order keeps none, also if
+//     count, not those of money that paid no order, nor a chargeback, whose money may come
+//     back: a part that a refund sought and a chargeback took keeps its points until the
+//     order is refunded. A refunded order keeps none, also if
 //     its money went by a chargeback or is owed again since a provider undid the refund.
 //   - Check proves both against the orders, the plan and the refunds.
 //
@@ -28,7 +30,7 @@
 // events may come twice, at several instances and in any order, and a refund that is
 // handled before the payment books what was earned first. Where a partial refund was
 // undone by its provider, the difference is positive (given_back) until it is retried.
-// Activities without a rule cost no statement.
+// The payment of an order without a rule costs no statement.
 //
 // # Publishes
 //
