@@ -18,8 +18,8 @@ export async function show(main) {
     if (leaving) return undefined;
     if (!login()) return location.assign("/");
     try {
-      const [me, { data }] = await Promise.all([call("GET", "me"), call("GET", "me/logins")]);
-      return box.replaceChildren(about(me), ...(me.phone || !sendsCodes || elsewhere ? [] : [phone(draw)]), devices(data, draw),
+      const [me, { data }, points] = await Promise.all([call("GET", "me"), call("GET", "me/logins"), call("GET", "me/points?limit=1").catch(() => undefined)]);
+      return box.replaceChildren(about(me, points), ...(me.phone || !sendsCodes || elsewhere ? [] : [phone(draw)]), devices(data, draw),
         ...(elsewhere ? [] : me.has_password ? [password()] : me.phone && sendsCodes ? [firstPassword()] : []), ...(sendsCodes || elsewhere ? [erasure(me, box, said)] : []));
     } catch (e) {
       return box.replaceChildren(problem(explain(e)));
@@ -36,7 +36,8 @@ function card(title, id, make) {
   return el("section", { className: "card", id }, el("h2", {}, title), ...make(said), said);
 }
 
-const about = (me) => card(t("account"), "me", (said) => [el("dl", {}, el("dt", {}, t("phone")), el("dd", {}, me.phone ?? t("noPhone")), el("dt", {}, t("wechat")), el("dd", {}, t(me.has_wechat ? "linked" : "notLinked")),
+const about = (me, points) => card(t("account"), "me", (said) => [el("dl", {}, el("dt", {}, t("phone")), el("dd", {}, me.phone ?? t("noPhone")), el("dt", {}, t("wechat")), el("dd", {}, t(me.has_wechat ? "linked" : "notLinked")),
+  ...(points?.data.length ? [el("dt", {}, t("points")), el("dd", { id: "points" }, points.balance.toLocaleString(language))] : []), // a shop may give none
   el("dt", {}, t("since")), el("dd", {}, time(me.created_at))),
   ...(!me.has_wechat && canLink() ? [el("div", { className: "row end" }, el("button", { className: "second", id: "link", onclick: (e) => tries(said, e.target, () => goToWeChat("link")) }, t("linkWeChat")))] : [])]);
 

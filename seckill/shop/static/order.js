@@ -56,7 +56,7 @@ async function draw(whole, talk, again) {
       [t("freight"), lines?.freight.amount > 0 && money(lines.freight)], [t("discount"), lines?.discount.amount > 0 && `− ${money(lines.discount)}`],
       [t("due"), order.amount && money(order.amount)], [t("paidBy"), payment?.status === "captured" && t(`pay_${payment.provider}`)],
       [t("details_way"), details?.way && t(`way_${details.way}`)], [t("details_store_id"), details?.store && [details.store.name, details.store.address, details.store.hours].filter(Boolean).join(" · ")],
-      [t("details_name"), details?.name], [t("details_phone"), details?.phone], [t("details_address"), details?.address], [t("details_note"), details?.note],
+      [t("details_name"), details?.name], [t("details_phone"), details?.phone?.replace(/^\+86/, "")], [t("details_address"), details?.address], [t("details_note"), details?.note],
       [t("shipment"), shipment && parcel(shipment)], [t("refundUntil"), whole.refund_until && at(whole.refund_until)], [t("contact"), contact()],
     ]), ...actions(whole, again))];
   if (talk) parts.push(disputeCard(talk, again));

@@ -1,4 +1,4 @@
-// The office works without this file. It puts the search field under "/", keeps a form
+// The office works without this file. It puts the search field under "/", ticks all rows of a list, keeps a form
 // from being sent twice by a double click, and solves the human check that a sign-in
 // was refused for.
 
@@ -40,11 +40,23 @@ addEventListener("click", (e) => {
   row.querySelector("input")?.focus();
 });
 
+// One box ticks all of a name in its form.
+for (const all of document.querySelectorAll("[data-all]")) {
+  all.closest("[hidden]")?.removeAttribute("hidden");
+  all.addEventListener("change", () => { for (const box of all.form.querySelectorAll(`[name="${all.dataset.all}"]`)) box.checked = all.checked; });
+}
+
 // On a phone the menu scrolls sideways.
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 addEventListener("submit", (e) => {
   if (e.target.method !== "post") return;
+  if (e.submitter?.formMethod === "get") { // such as to print: its address names the chosen rows, not what is typed beside them
+    const typed = [...e.target.elements].filter((field) => field.type !== "checkbox" && !field.disabled);
+    for (const field of typed) field.disabled = true;
+    setTimeout(() => { for (const field of typed) field.disabled = false; });
+    return;
+  }
   if (e.target.dataset.sent) e.preventDefault();
   e.target.dataset.sent = "yes";
 });

@@ -30,6 +30,9 @@ type askingSale struct {
 	checkout map[string]any
 	// refundHours is for how long its shopper may return an order; 0 is never.
 	refundHours int
+	// points are what it earns for each 100 fen.
+	points int
+	image  string
 }
 
 // planAsked publishes a sale with one item and returns the item's id.
@@ -39,13 +42,13 @@ func planAsked(t *testing.T, in *shop.Instance, a askingSale) string {
 	now := time.Now()
 	opens, closes := now.Add(a.opensIn), now.Add(10*time.Minute)
 	session := object{"name": "door", "opens_at": opens, "closes_at": closes, "items": []object{{
-		"sku": "phone", "title": "Phone", "stock": cmp.Or(a.stock, 20),
+		"sku": "phone", "title": "Phone", "image_url": a.image, "stock": cmp.Or(a.stock, 20),
 		"list_price": object{"amount": 599900, "currency": "CNY"}, "sale_price": object{"amount": 9900, "currency": "CNY"},
 	}}}
 	if a.reserve {
 		session["reservation_opens_at"], session["reservation_closes_at"] = now, opens
 	}
-	activity := object{"name": "Door", "starts_at": now, "ends_at": closes, "human_check": a.human, "limit_per_user": cmp.Or(a.limit, 1), "refund_within_hours": a.refundHours, "sessions": []object{session}}
+	activity := object{"name": "Door", "starts_at": now, "ends_at": closes, "human_check": a.human, "limit_per_user": cmp.Or(a.limit, 1), "refund_within_hours": a.refundHours, "points_rate": a.points, "sessions": []object{session}}
 	if a.checkout != nil {
 		activity["checkout"] = a.checkout
 	}
