@@ -4,23 +4,18 @@
 package smstest
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"stampede/platform/identity/sms"
+	"stampede/platform/workshop/cloudtest"
 )
 
 // Fault is how a server answers every message.
@@ -61,19 +56,18 @@ type Server struct {
 	// Approved are the names of the parameters by the ids of templates.
 	Approved map[string][]string
 
-	now    func() time.Time
-	hang   chan struct{}
-	mu     sync.Mutex
-	fault  Fault
-	calls  int
-	sent   []Sent
-	nonces map[string]bool
+	now   func() time.Time
+	hang  chan struct{}
+	mu    sync.Mutex
+	fault Fault
+	calls int
+	sent  []Sent
 }
 
 // start serves with a provider's form until the test ends.
 func start(t testing.TB, now func() time.Time, form func(*Server, http.ResponseWriter, *http.Request, []byte)) *Server {
 	t.Helper()
-	s := &Server{now: now, hang: make(chan struct{}), Approved: map[string][]string{}, nonces: map[string]bool{}}
+	s := &Server{now: now, hang: make(chan struct{}), Approved: map[string][]string{}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
@@ -149,32 +143,6 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-func sum(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
-}
-
-func mac(key []byte, text string) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(text))
-	return h.Sum(nil)
-}
-
-// canonical are the lines of the signed headers of a request.
-func canonical(r *http.Request, names string) string {
-	var lines strings.Builder
-	for name := range strings.SplitSeq(names, ";") {
-		value := r.Header.Get(name)
-		if name == "host" {
-			value = r.Host
-		}
-		lines.WriteString(name + ":" + strings.TrimSpace(value) + "\n")
-	}
-	return lines.String()
-}
-
-var tencentAuth = regexp.MustCompile(`^TC3-HMAC-SHA256 Credential=(\S+)/(\d{4}-\d\d-\d\d)/sms/tc3_request, SignedHeaders=(\S+), Signature=([0-9a-f]{64})$`)
-
 var tencentCodes = map[Fault]string{
 	None: "Ok", NumberLimit: "LimitExceeded.PhoneNumberThirtySecondLimit", Blacklisted: "FailedOperation.PhoneNumberInBlacklist",
 	BadNumber: "InvalidParameterValue.IncorrectPhoneNumber", Balance: "FailedOperation.InsufficientBalanceInSmsPackage",
@@ -184,31 +152,13 @@ var tencentCodes = map[Fault]string{
 // Tencent starts Tencent Cloud's API. It answers with status 200 whatever happens.
 func Tencent(t testing.TB, now func() time.Time) *Server {
 	t.Helper()
+	api := &cloudtest.API{Service: "sms", Region: true, Action: "SendSms", Version: "2021-01-11", KeyID: KeyID, Secret: Secret, Now: now}
 	return start(t, now, func(s *Server, w http.ResponseWriter, r *http.Request, body []byte) {
 		refuse := func(code string) {
 			answer(w, http.StatusOK, map[string]any{"Response": map[string]any{"Error": map[string]string{"Code": code, "Message": "about " + string(body)}, "RequestId": "r"}})
 		}
-		signed := tencentAuth.FindStringSubmatch(r.Header.Get("Authorization"))
-		stamp, err := strconv.ParseInt(r.Header.Get("X-Tc-Timestamp"), 10, 64)
-		switch {
-		case signed == nil || err != nil || !strings.Contains(signed[3], "content-type;host"):
-			refuse("AuthFailure.InvalidAuthorization")
-			return
-		case signed[1] != KeyID:
-			refuse("AuthFailure.SecretIdNotFound")
-			return
-		case s.now().Sub(time.Unix(stamp, 0)).Abs() > 5*time.Minute:
-			refuse("AuthFailure.SignatureExpire")
-			return
-		case r.Header.Get("X-Tc-Action") != "SendSms" || r.Header.Get("X-Tc-Version") != "2021-01-11" || r.Header.Get("X-Tc-Region") == "":
-			refuse("InvalidAction")
-			return
-		}
-		call := r.Method + "\n" + r.URL.Path + "\n" + r.URL.RawQuery + "\n" + canonical(r, signed[3]) + "\n" + signed[3] + "\n" + sum(body)
-		text := "TC3-HMAC-SHA256\n" + r.Header.Get("X-Tc-Timestamp") + "\n" + signed[2] + "/sms/tc3_request\n" + sum([]byte(call))
-		key := mac(mac(mac([]byte("TC3"+Secret), signed[2]), "sms"), "tc3_request")
-		if hex.EncodeToString(mac(key, text)) != signed[4] || signed[2] != time.Unix(stamp, 0).UTC().Format(time.DateOnly) {
-			refuse("AuthFailure.SignatureFailure")
+		if code := api.Tencent(r, body); code != "" {
+			refuse(code)
 			return
 		}
 		var m struct {
@@ -245,8 +195,6 @@ func tell(w http.ResponseWriter, phone, code string) {
 	}})
 }
 
-var aliyunAuth = regexp.MustCompile(`^ACS3-HMAC-SHA256 Credential=(\S+?),SignedHeaders=(\S+?),Signature=([0-9a-f]{64})$`)
-
 var aliyunCodes = map[Fault]string{
 	None: "OK", NumberLimit: "isv.BUSINESS_LIMIT_CONTROL", Blacklisted: "OK", BadNumber: "isv.MOBILE_NUMBER_ILLEGAL",
 	Balance: "isv.AMOUNT_NOT_ENOUGH", Template: "isv.SMS_TEMPLATE_ILLEGAL", Internal: "isp.SYSTEM_ERROR",
@@ -255,42 +203,15 @@ var aliyunCodes = map[Fault]string{
 // Aliyun starts Aliyun's API. A blacklisted number is accepted.
 func Aliyun(t testing.TB, now func() time.Time) *Server {
 	t.Helper()
+	api := &cloudtest.API{Action: "SendSms", Version: "2017-05-25", KeyID: KeyID, Secret: Secret, Now: now}
 	return start(t, now, func(s *Server, w http.ResponseWriter, r *http.Request, body []byte) {
 		refuse := func(status int, code string) {
 			answer(w, status, map[string]string{"Code": code, "Message": "about " + r.URL.RawQuery, "RequestId": "r"})
 		}
-		h, nonce := r.Header, r.Header.Get("X-Acs-Signature-Nonce")
-		signed := aliyunAuth.FindStringSubmatch(h.Get("Authorization"))
-		at, err := time.Parse("2006-01-02T15:04:05Z", h.Get("X-Acs-Date"))
-		if signed == nil || err != nil || h.Get("X-Acs-Action") != "SendSms" || h.Get("X-Acs-Version") != "2017-05-25" || nonce == "" {
-			refuse(http.StatusBadRequest, "MissingParameter")
-			return
-		}
-		for _, must := range []string{"host", "x-acs-action", "x-acs-content-sha256", "x-acs-date", "x-acs-signature-nonce", "x-acs-version"} {
-			if !slices.Contains(strings.Split(signed[2], ";"), must) {
-				refuse(http.StatusBadRequest, "IncompleteSignature")
-				return
-			}
-		}
 		q := r.URL.Query()
-		pairs := slices.Sorted(maps.Keys(q))
-		for i, k := range pairs {
-			pairs[i] = escape(k) + "=" + escape(q.Get(k))
-		}
-		call := r.Method + "\n" + r.URL.Path + "\n" + strings.Join(pairs, "&") + "\n" + canonical(r, signed[2]) + "\n" + signed[2] + "\n" + sum(body)
-		s.mu.Lock()
-		used := s.nonces[nonce]
-		s.nonces[nonce] = true
-		s.mu.Unlock()
-		switch {
-		case signed[1] != KeyID:
-			refuse(http.StatusNotFound, "InvalidAccessKeyId.NotFound")
-		case s.now().Sub(at).Abs() > 15*time.Minute:
-			refuse(http.StatusBadRequest, "InvalidTimeStamp.Expired")
-		case used:
-			refuse(http.StatusBadRequest, "SignatureNonceUsed")
-		case hex.EncodeToString(mac([]byte(Secret), "ACS3-HMAC-SHA256\n"+sum([]byte(call)))) != signed[3] || h.Get("X-Acs-Content-Sha256") != sum(body):
-			refuse(http.StatusBadRequest, "SignatureDoesNotMatch")
+		switch status, code := api.Aliyun(r, body); {
+		case code != "":
+			refuse(status, code)
 		case q.Get("SignName") != Signature:
 			refuse(http.StatusOK, "isv.SMS_SIGNATURE_ILLEGAL")
 		default:
@@ -309,19 +230,6 @@ func Aliyun(t testing.TB, now func() time.Time) *Server {
 			}
 		}
 	})
-}
-
-// escape is RFC 3986's.
-func escape(s string) string {
-	var out strings.Builder
-	for _, b := range []byte(s) {
-		if strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~", rune(b)) {
-			out.WriteByte(b)
-		} else {
-			out.WriteString("%" + strings.ToUpper(hex.EncodeToString([]byte{b})))
-		}
-	}
-	return out.String()
 }
 
 var gatewayStatus = map[Fault]int{

@@ -11,9 +11,6 @@ package aliyun
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -22,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"stampede/platform/edge/auth"
+	"stampede/platform/edge/cloudsign"
 	"stampede/platform/edge/outbound"
 	"stampede/platform/identity/sms"
 )
@@ -67,43 +64,10 @@ func (s *Sender) Send(ctx context.Context, m sms.Message) error {
 	query := strings.ReplaceAll(url.Values{
 		"PhoneNumbers": {phone}, "SignName": {s.cfg.Signature}, "TemplateCode": {id}, "TemplateParam": {string(params)}, "OutId": {m.ID},
 	}.Encode(), "+", "%20") // RFC 3986, as the signature wants it
-	return s.Deliver(ctx, m, outbound.Request{
-		URL: s.cfg.URL + "?" + query, Body: []byte{}, Head: func(h http.Header) { s.sign(h, query) },
-	}, read)
-}
-
-// empty is the digest of the body, which is empty.
-var empty = digest(nil)
-
-func (s *Sender) sign(h http.Header, query string) {
-	// In the order of their names, as they are signed.
-	fields := [][2]string{
-		{"host", s.host},
-		{"x-acs-action", "SendSms"},
-		{"x-acs-content-sha256", empty},
-		{"x-acs-date", s.now().UTC().Format(time.RFC3339)},
-		{"x-acs-signature-nonce", rand.Text()},
-		{"x-acs-version", "2017-05-25"},
-	}
-	var lines, names strings.Builder
-	for i, f := range fields {
-		lines.WriteString(f[0] + ":" + f[1] + "\n")
-		if i > 0 {
-			names.WriteByte(';')
-			h.Set(f[0], f[1])
-		}
-		names.WriteString(f[0])
-	}
-	h.Set("Accept", "application/json")
-	call := "POST\n/\n" + query + "\n" + lines.String() + "\n" + names.String() + "\n" + empty
-	text := "ACS3-HMAC-SHA256\n" + digest([]byte(call))
-	h.Set("Authorization", "ACS3-HMAC-SHA256 Credential="+s.cfg.KeyID+",SignedHeaders="+names.String()+",Signature="+
-		hex.EncodeToString(auth.MAC([]byte(s.cfg.Secret), []byte(text))))
-}
-
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	call := cloudsign.Call{Host: s.host, Action: "SendSms", Version: "2017-05-25", Query: query}
+	return s.Deliver(ctx, m, outbound.Request{URL: s.cfg.URL + "?" + query, Body: []byte{}, Head: func(h http.Header) {
+		cloudsign.Aliyun(h, cloudsign.Key{ID: s.cfg.KeyID, Secret: s.cfg.Secret}, call, s.now())
+	}}, read)
 }
 
 // refused are the codes of what will never be sent: to that number, or with those values.

@@ -9,18 +9,15 @@ package tencent
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
-	"stampede/platform/edge/auth"
+	"stampede/platform/edge/cloudsign"
 	"stampede/platform/edge/outbound"
 	"stampede/platform/identity/sms"
 )
@@ -77,32 +74,12 @@ func (s *Sender) Send(ctx context.Context, m sms.Message) error {
 	if err != nil {
 		return fmt.Errorf("sms: encode: %w", err)
 	}
-	return s.Deliver(ctx, m, outbound.Request{
-		URL: s.cfg.URL, Body: body, Type: contentType, Head: func(h http.Header) { s.sign(h, body) },
-	}, read)
-}
-
-func (s *Sender) sign(h http.Header, body []byte) {
-	now := s.now().UTC()
-	stamp, day := strconv.FormatInt(now.Unix(), 10), now.Format(time.DateOnly)
-	h.Set("X-TC-Action", "SendSms")
-	h.Set("X-TC-Version", "2021-01-11")
-	h.Set("X-TC-Region", region)
-	h.Set("X-TC-Timestamp", stamp)
-	call := "POST\n/\n\ncontent-type:" + contentType + "\nhost:" + s.host + "\n\ncontent-type;host\n" + digest(body)
-	scope := day + "/sms/tc3_request"
-	text := "TC3-HMAC-SHA256\n" + stamp + "\n" + scope + "\n" + digest([]byte(call))
-	key := []byte("TC3" + s.cfg.Secret)
-	for _, part := range []string{day, "sms", "tc3_request"} {
-		key = auth.MAC(key, []byte(part))
+	call := cloudsign.Call{
+		Host: s.host, Service: "sms", Action: "SendSms", Version: "2021-01-11", Region: region, Type: contentType, Body: body,
 	}
-	h.Set("Authorization", "TC3-HMAC-SHA256 Credential="+s.cfg.KeyID+"/"+scope+", SignedHeaders=content-type;host, Signature="+
-		hex.EncodeToString(auth.MAC(key, []byte(text))))
-}
-
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return s.Deliver(ctx, m, outbound.Request{URL: s.cfg.URL, Body: body, Type: contentType, Head: func(h http.Header) {
+		cloudsign.Tencent(h, cloudsign.Key{ID: s.cfg.KeyID, Secret: s.cfg.Secret}, call, s.now())
+	}}, read)
 }
 
 // refused are the codes of what will never be sent: to that number, or with those values.
