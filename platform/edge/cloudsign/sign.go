@@ -49,7 +49,9 @@ func Tencent(h http.Header, k Key, c Call, now time.Time) {
 }
 
 // Aliyun sets the headers of a call of Aliyun.
-func Aliyun(h http.Header, k Key, c Call, now time.Time) {
+func Aliyun(h http.Header, k Key, c Call, now time.Time) { aliyun(h, k, c, now, rand.Text()) }
+
+func aliyun(h http.Header, k Key, c Call, now time.Time, nonce string) {
 	body := digest(c.Body)
 	// In the order of their names, as they are signed.
 	fields := [][2]string{
@@ -57,7 +59,7 @@ func Aliyun(h http.Header, k Key, c Call, now time.Time) {
 		{"x-acs-action", c.Action},
 		{"x-acs-content-sha256", body},
 		{"x-acs-date", now.UTC().Format(time.RFC3339)},
-		{"x-acs-signature-nonce", rand.Text()},
+		{"x-acs-signature-nonce", nonce},
 		{"x-acs-version", c.Version},
 	}
 	if c.Type != "" {
