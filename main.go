@@ -421,6 +421,7 @@ func (s *server) openPages(key []byte) error {
 	if err := shop.Pages(s.identity.Router, shop.Config{
 		Settings: s.set.Shop, BaseURL: s.set.Addresses.BaseURL(), LoginURL: s.set.Identity.Exchange.LoginURL,
 		Zone: s.set.Sale.Zone(), Item: s.seckill.Browse.ItemDocument, Codes: s.set.Identity.SMS.Sends(),
+		Widget: s.identity.Human.ThirdParty(),
 	}); err != nil {
 		return err
 	}

@@ -154,6 +154,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--verifier-url=https://example.com/siteverify", "--verifier-url, --verifier-site-key and --verifier-secret belong together", false},
 		{"--verifier-url=http://example.com/v --verifier-site-key=k --verifier-secret=s --public-url=https://sale.example.com", "--verifier-url must begin with https://", false},
 		{"--verifier-url=https://example.com/v --verifier-site-key=k --verifier-secret=s", "--verifier-hosts or --public-url must be set", false},
+		{"--verifier-kind=tencent --verifier-site-key=app", "--verifier-kind=tencent needs --verifier-site-key (CaptchaAppId, a number)", false},
 		{"--verifier-timeout=1h", "--verifier-timeout must be a duration between", false},
 		{"--access-lifetime=30s", "--access-lifetime must be a duration between", false},
 		{"--access-lifetime=25h", "--access-lifetime must be a duration between", false},

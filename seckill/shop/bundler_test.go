@@ -18,10 +18,12 @@ import (
 // that are loaded later import what they share with it from it: it exports all of them.
 const shell = "main.js"
 
-// The element is one file with all that it imports but the solver, which starts itself as a worker.
+// The element is one file with all that it imports but the solver, which starts itself as
+// a worker, and the verifier's widget, which few shops have.
 const (
 	elementStyle = "buy.css" // the part of style.css that it needs
 	solver       = "pow.js"
+	widget       = "verifier.js"
 )
 
 // bundle returns the modules and style sheets as they are served: minified, and the
@@ -73,7 +75,7 @@ func bundle(sources map[string]string) (map[string]string, error) {
 	exporting = maps.Clone(sources)
 	exporting[elementStyle] = served[elementStyle]
 	written, _, err = build(exporting, func(_ api.ResolveKind, name string) string {
-		if name == solver {
+		if name == solver || name == widget {
 			return name
 		}
 		return ""

@@ -1,5 +1,7 @@
 // Package shop serves the shop's pages, and in `run` the demo's: plain files without
-// third-party scripts, small enough to be deployed to a CDN unchanged.
+// third-party scripts, small enough to be deployed to a CDN unchanged. Only where an
+// outside verifier of human checks is set, its widget's script runs on the documents, when
+// a check needs it; it can do what the page can.
 //
 // # Documents
 //
@@ -21,8 +23,9 @@
 // loads as one file. They are compressed when the first browser asks for them.
 //
 // The element has one address, for the pages of other sites. A page that is open has the
-// script of its day, which loads the solver, the worker and the drawn parcel by their
-// names when it needs them: those keep their names, and the solver its solve(challenge).
+// script of its day, which loads the solver, the worker, the verifier's widget and the
+// drawn parcel by their names when it needs them: those keep their names, the solver its
+// solve(challenge) and the widget its askWidget(verifier, page).
 package shop
 
 import (
@@ -84,6 +87,8 @@ type Config struct {
 	// LoginURL is where shoppers log in whose accounts the shop's own system has; empty if
 	// they are here.
 	LoginURL string
+	// Widget is what the documents load for the widget of an outside verifier.
+	Widget httpx.ThirdParty
 }
 
 // Pages adds the shop's documents and the files in /static/ to the router.
@@ -110,7 +115,7 @@ func Pages(rt *httpx.Router, cfg Config) error {
 	if logo != "" {
 		p.logo = p.folder + logo
 	}
-	rt.Handle(httpx.Static, http.MethodGet, "/", p.page)
+	rt.Handle(httpx.Static, http.MethodGet, "/", rt.AllowThirdParty(cfg.Widget, p.page))
 	if cfg.Demo {
 		rt.Handle(httpx.Static, http.MethodGet, "/demo", p.live)
 	}

@@ -251,7 +251,7 @@ func TestElementIsSmallAndForEverySite(t *testing.T) {
 		loads = append(loads, m[1])
 	}
 	slices.Sort(loads)
-	require.Equal(t, "what the element loads", slices.Compact(loads), []string{"goods.svg", "pow.js", "ticker.js"})
+	require.Equal(t, "what the element loads", slices.Compact(loads), []string{"goods.svg", "pow.js", "ticker.js", "verifier.js"})
 }
 
 // says checks that a document has some texts, and has not those that begin with "!".

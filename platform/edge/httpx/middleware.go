@@ -233,9 +233,42 @@ var (
 	onlyHTTPS = []string{"max-age=31536000"}
 )
 
-// ownContent lets the pages load what this server has, and pictures.
-const ownContent = "default-src 'self'; img-src 'self' https: data:; style-src 'self' 'unsafe-inline'; " +
-	"form-action 'self'; base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
+// ThirdParty is what a page of ours loads from others: sources of a
+// Content-Security-Policy, separated by spaces.
+type ThirdParty struct {
+	Scripts string // of scripts, and of the styles, frames and calls that they make
+	Calls   string // of calls only
+}
+
+// content lets the pages load what this server has, and pictures, and call the address of
+// rushes.
+func content(rushURL string, other ThirdParty) string {
+	policy := "default-src 'self'; img-src 'self' https: data:; style-src 'self' 'unsafe-inline'"
+	calls := rushURL
+	if other.Scripts != "" {
+		policy += " " + other.Scripts + "; script-src 'self' " + other.Scripts + "; frame-src 'self' " + other.Scripts
+		calls = strings.TrimSpace(rushURL + " " + other.Scripts + " " + other.Calls)
+	}
+	policy += "; form-action 'self'; base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
+	if calls != "" {
+		policy += "; connect-src 'self' " + strings.Join(strings.Fields(calls), " ")
+	}
+	return policy
+}
+
+// AllowThirdParty wraps the handler of a page that runs a script of others, who get to
+// know the site that it runs on. A zero ThirdParty changes nothing.
+func (rt *Router) AllowThirdParty(other ThirdParty, next http.HandlerFunc) http.HandlerFunc {
+	if other == (ThirdParty{}) {
+		return next
+	}
+	policy := content(rt.with.RushURL, other)
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
+		w.Header().Set("Referrer-Policy", "strict-origin")
+		next(w, r)
+	}
+}
 
 // secure sets these headers.
 func (rt *Router) secure(next http.Handler) http.Handler { return rt.secured(next.ServeHTTP) }

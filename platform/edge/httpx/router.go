@@ -101,10 +101,7 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 func (o Options) NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics prometheus.Registerer) *Router {
 	root := chi.NewRouter()
 	root.Use(headAsGet)
-	rt := &Router{Bare: root, with: o, overTLS: strings.HasPrefix(o.PublicURL, "https://"), content: []string{ownContent}}
-	if o.RushURL != "" {
-		rt.content[0] += "; connect-src 'self' " + o.RushURL
-	}
+	rt := &Router{Bare: root, with: o, overTLS: strings.HasPrefix(o.PublicURL, "https://"), content: []string{content(o.RushURL, ThirdParty{})}}
 	if rt.entry = http.HandlerFunc(rt.route); len(o.Origins) > 0 {
 		rt.entry = crossOrigin(o.Origins, rt.entry)
 	}

@@ -17,7 +17,7 @@ type Challenge struct {
 
 	Difficulty int             `json:"difficulty,omitempty" minimum:"8" maximum:"26" doc:"pow: find a whole number n, 0 to 2^53-1 in decimal digits without leading zeros, so that SHA-256 of \"<challenge>.<n>\" begins with that many zero bits; send \"Human-Check: pow:<challenge>.<n>\"" example:"18"`
 	Slide      *SlidePicture   `json:"slide,omitempty" doc:"slide: let the shopper drag the tile to its gap; send \"Human-Check: slide:<challenge>.<x>.<drag>\" with the tile's left edge in pixels of the background and how the shopper moved it there: 5 to 128 pairs \"<milliseconds since the first move>,<left edge>\", separated by semicolons, the last one with x. One that took under 200 ms or was exactly linear fails"`
-	Verifier   *VerifierWidget `json:"verifier,omitempty" doc:"verifier: run the provider's widget; send \"Human-Check: verifier:<token>\""`
+	Verifier   *VerifierWidget `json:"verifier,omitempty" doc:"verifier: run the provider's widget; send \"Human-Check: verifier:<token>\"; provider says what the token is"`
 }
 
 // SlidePicture is a slide captcha. The two images take at most 64 KiB of JSON, about
@@ -31,13 +31,6 @@ type SlidePicture struct {
 	TileY      int    `json:"tile_y" doc:"Where its upper edge is; it moves only horizontally" example:"84"`
 	TileWidth  int    `json:"tile_width" example:"64"`
 	TileHeight int    `json:"tile_height" example:"64"`
-}
-
-// VerifierWidget is what a page passes to the verifier's script.
-type VerifierWidget struct {
-	SiteKey string `json:"site_key" doc:"The shop's public key at the provider" example:"1x00000000000000000000AA"`
-	Action  string `json:"action" doc:"Pass it to the widget unchanged" example:"rush"`
-	Data    string `json:"cdata" doc:"Pass it to the widget unchanged: it binds the token to you" example:"c2Vzc2lvbg"`
 }
 
 // Challenge issues a challenge of a kind for a subject. It is of kind Pow when the
@@ -118,7 +111,7 @@ func (s *Service) widget(sub Subject) (Challenge, error) {
 	s.metrics.issued(Verifier)
 	return Challenge{
 		Kind: Verifier, ExpiresAt: httpx.Moment(t.expires()),
-		Verifier: &VerifierWidget{SiteKey: s.cfg.VerifierSiteKey, Action: sub.Purpose, Data: s.keys.sign(t, sub)},
+		Verifier: s.widgetOf(sub.Purpose, s.keys.sign(t, sub)),
 	}, nil
 }
 

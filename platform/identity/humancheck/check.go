@@ -3,6 +3,7 @@ package humancheck
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func (s *Service) Check(ctx context.Context, kind Kind, sub Subject, text string
 	case text == "":
 		return s.ask(ErrRequired, "required", kind, sub)
 	}
-	sol, err := parse(text)
+	sol, err := parse(text, s.bound())
 	if err != nil {
 		return s.ask(ErrFailed, err.Error(), kind, sub)
 	}
@@ -103,13 +104,26 @@ func (s *Service) read(text string, want form, sub Subject) (ticket, error) {
 	return t, nil
 }
 
-// checkToken verifies a token with the verifier. It uses up the token's ticket too:
-// a provider that is queried twice about one token may accept it twice.
+// checkToken verifies a token with the verifier. It uses up the token and its ticket too:
+// a provider that is queried twice about one token may accept it twice. Where the ticket
+// comes with the token, one that was made up never reaches the provider.
 func (s *Service) checkToken(ctx context.Context, sub Subject, sol solution) error {
 	if s.verifier == nil {
 		return s.unavailable(Verifier, errNoVerifier)
 	}
-	v, err := s.verifier.verify(ctx, sol.whole, sub.Address)
+	var t ticket
+	var err error
+	if s.bound() {
+		t, err = s.read(sol.ticket, formVerifier, sub)
+	}
+	var q question
+	if err == nil {
+		q, err = s.verifier.api.ask(sol.token, sub.Address)
+	}
+	if err != nil {
+		return s.outcome(err, Verifier, Verifier, sub)
+	}
+	v, err := s.verifier.verify(ctx, q)
 	switch {
 	case ctx.Err() != nil:
 		return s.unavailable(Verifier, ctx.Err()) // the client left; the provider may be fine
@@ -122,27 +136,36 @@ func (s *Service) checkToken(ctx context.Context, sub Subject, sol solution) err
 			return about(ErrRequired, Verifier, Pow, sub).With("challenge", s.work(formStandIn, sub))
 		}
 		return s.unavailable(Verifier, err)
+	case v.hint != "":
+		s.deps.Log.WarnContext(ctx, "human check token refused", "hint", v.hint)
 	}
 	err = s.judge(v, sub)
+	if err == nil && !s.bound() {
+		t, err = s.read(v.ticket, formVerifier, sub)
+	}
+	if err == nil && q.once != "" {
+		err = s.useOnce(ctx, q.once)
+	}
 	if err == nil {
-		var t ticket
-		if t, err = s.read(v.Data, formVerifier, sub); err == nil {
-			err = s.use(ctx, &t)
-		}
+		err = s.use(ctx, &t)
 	}
 	return s.outcome(err, Verifier, Verifier, sub)
 }
 
+// bound reports whether the ticket comes with the token: providers other than siteverify's
+// return nothing of the shop's.
+func (s *Service) bound() bool { return s.cfg.VerifierKind.bound() }
+
 // judge checks the verdict, apart from the ticket that came back with it.
-func (s *Service) judge(v reply, sub Subject) error {
+func (s *Service) judge(v verdict, sub Subject) error {
 	now := s.deps.Clock.Now()
 	switch {
-	case v.used():
-		return errUsed
-	case !v.Success:
-		return errWrong
-	case !slices.Contains(s.cfg.Hosts, strings.ToLower(v.Hostname)), v.Action != sub.Purpose:
+	case v.no != nil:
+		return v.no
+	case v.page != nil && (!slices.Contains(s.cfg.Hosts, strings.ToLower(v.page.host)) || v.page.action != sub.Purpose):
 		return errForeign // a token of another site, or from another of our forms
+	case v.at.IsZero():
+		return nil
 	case v.at.Before(now.Add(-challengeLifetime)):
 		return errLate
 	case v.at.After(now.Add(maxClockGap)):
@@ -194,7 +217,8 @@ func about(f *fault.Error, asked, now Kind, sub Subject) *fault.Error {
 
 // What is kept in Redis, each under its own key, so that it may lie in any slot:
 //
-//	human:used:<id>    a used ticket; kept until it could no longer be used anyway
+//	human:used:<id>    a used ticket, or the hash of what a verifier's widget gave; kept
+//	                   until it could no longer be used anyway
 //	human:slide:<id>   where the tile of a slide belongs; deleted by the first read
 //	human:failed:<of>  how often a user, or an address before a login, failed a slide
 const (
@@ -221,16 +245,29 @@ const (
 // errStore means that Redis did not answer. Only the log gets the cause.
 var errStore = errors.New("humancheck: Redis did not answer")
 
-func ticketKeyOf(prefix string, t *ticket) string {
-	return prefix + base64.RawURLEncoding.EncodeToString(t.id[:])
+func slideKey(t *ticket) string {
+	return slidePrefix + base64.RawURLEncoding.EncodeToString(t.id[:])
 }
 
 // use marks a ticket as used; errUsed if it already was.
 func (s *Service) use(ctx context.Context, t *ticket) error {
+	return s.mark(ctx, t.id[:], max(0, t.expires().Sub(s.deps.Clock.Now()))+maxClockGap)
+}
+
+// longestToken is longer than any verifier accepts a token; Aliyun does for 20 minutes.
+const longestToken = 30 * time.Minute
+
+// useOnce marks what a verifier's widget gave as used; errUsed if it already was.
+func (s *Service) useOnce(ctx context.Context, given string) error {
+	sum := sha256.Sum256([]byte(given))
+	return s.mark(ctx, sum[:], longestToken)
+}
+
+func (s *Service) mark(ctx context.Context, id []byte, left time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	left := max(0, t.expires().Sub(s.deps.Clock.Now())) + maxClockGap
-	err := s.deps.Redis.SetArgs(ctx, ticketKeyOf(usedPrefix, t), 1, redis.SetArgs{Mode: "NX", TTL: left}).Err()
+	key := usedPrefix + base64.RawURLEncoding.EncodeToString(id)
+	err := s.deps.Redis.SetArgs(ctx, key, 1, redis.SetArgs{Mode: "NX", TTL: left}).Err()
 	if errors.Is(err, redis.Nil) {
 		return errUsed
 	}
@@ -244,7 +281,7 @@ func (s *Service) use(ctx context.Context, t *ticket) error {
 func (s *Service) keep(ctx context.Context, t *ticket, answer int) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := s.deps.Redis.Set(ctx, ticketKeyOf(slidePrefix, t), answer, challengeLifetime+maxClockGap).Err(); err != nil {
+	if err := s.deps.Redis.Set(ctx, slideKey(t), answer, challengeLifetime+maxClockGap).Err(); err != nil {
 		return fmt.Errorf("%w: keep a slide's answer: %w", errStore, err)
 	}
 	return nil
@@ -256,7 +293,7 @@ func (s *Service) answer(ctx context.Context, t *ticket, sub Subject) (answer, f
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	pipe := s.deps.Redis.Pipeline()
-	stored, failed := pipe.GetDel(ctx, ticketKeyOf(slidePrefix, t)), pipe.Get(ctx, failedKey(sub))
+	stored, failed := pipe.GetDel(ctx, slideKey(t)), pipe.Get(ctx, failedKey(sub))
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return 0, 0, fmt.Errorf("%w: take a slide's answer: %w", errStore, err)
 	}

@@ -10,19 +10,30 @@
 //	pow:<challenge>.<nonce>       proof of work: SHA-256 of what follows "pow:" begins with `difficulty` zero bits
 //	slide:<challenge>.<x>.<drag>  slide captcha: where the tile's left edge belongs, in pixels of the picture,
 //	                              and how it moved there: <ms>,<x>;<ms>,<x>;…
-//	verifier:<token>              the token that the verifier's widget gave to the page
+//	verifier:<token>              the token that the verifier's widget gave to the page (siteverify), or
+//	                              <ticket>.<answer>: the challenge's ticket, and what the widget gave, as
+//	                              JSON in base64url (GeeTest, Tencent Cloud, Aliyun)
 //
 // A challenge is a ticket: its purpose, subject and expiry, signed with a separate
 // key that is derived from the process's signing key. Issuing a proof of work or a
 // verifier's challenge stores nothing, so that requests for challenges cannot fill
-// any store. The verifier carries the ticket as customer data and returns it with
-// its verdict, which binds a token to user, item and purpose.
+// any store. A siteverify provider carries the ticket as customer data and returns it with
+// its verdict, which binds a token to user, item and purpose. The others carry nothing of
+// the shop's: the ticket comes with the token, and says who may send it, but a token that
+// was solved for one ticket can be sent with another.
 //
 // # Invariants
 //
 //   - A solution is valid once. It is checked in this order: signature, subject,
 //     expiry, work, and only then Redis: SET NX on the ticket's id, or GETDEL of the
 //     slide's answer. Data that a client made up never reaches Redis.
+//   - What a widget gave is valid once, whatever ticket it comes with: the provider refuses
+//     it a second time, and the shop remembers it for half an hour.
+//   - What a client can bring about at a provider is a refusal of its token. Only what it
+//     cannot bring about is an outage, because an outage may replace the verifier. So a
+//     ticket of Tencent Cloud that begins with trerror_, which its widget makes up when it
+//     reaches nobody, is refused under both rules; during an outage that the shop saw, the
+//     refusal brings the proof of work.
 //   - A solution is valid for its subject only: user, item and purpose, and before a
 //     login the client's address (an IPv6 address counts as its /64). A logged-in
 //     user's address is not part of it, because phones change theirs.
@@ -47,6 +58,12 @@
 // more misled people as much. A slide is a nuisance for people and a signal, no proof
 // of one. A verifier is worth as much as its provider, and is what a shop with
 // something scarce should use.
+//
+// # Size
+//
+// The package has more than 2,000 lines because four verifiers, the slide and the proof of
+// work share tickets, subjects and the rule that a solution is valid once; in packages of
+// their own they would export those.
 //
 // # Lifecycle
 //

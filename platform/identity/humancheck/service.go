@@ -37,7 +37,7 @@ func New(cfg Config, deps Deps) *Service {
 		album: newAlbum(cfg.Pictures, deps.Metrics), metrics: newMetrics(deps.Metrics),
 	}
 	if cfg.hasVerifier() {
-		s.verifier = newProvider(cfg, deps.Metrics)
+		s.verifier = newProvider(cfg, deps.Clock, deps.Metrics)
 	}
 	return s
 }

@@ -15,10 +15,11 @@ import (
 // solution is a parsed header.
 type solution struct {
 	kind   Kind
-	ticket string // for pow and slide
+	ticket string // for pow and slide, and for a verifier that does not return it
 	number uint64 // the nonce, or the tile's position
 	drag   drag   // for slide; nil if it was left out
-	whole  string // what was hashed; the token of a verifier
+	token  string // what a verifier's widget gave
+	whole  string // what was hashed
 }
 
 const (
@@ -26,13 +27,13 @@ const (
 	maxNumber = 1<<53 - 1
 	// maxNumberDigits is how many digits it has.
 	maxNumberDigits = 16
-	// maxTokenBytes is the longest token of a verifier, as Turnstile documents it.
-	maxTokenBytes = 2048
+	// maxSiteverifyBytes is the longest token of siteverify, as Turnstile documents it.
+	maxSiteverifyBytes = 2048
 )
 
 // parse parses a solution and returns errMalformed for anything else. It does not
-// check whether the solution is right.
-func parse(text string) (solution, error) {
+// check whether the solution is right. A verifier's ticket precedes its token if bound.
+func parse(text string, bound bool) (solution, error) {
 	kind, rest, ok := strings.Cut(text, ":")
 	if !ok || len(text) > MaxSolutionBytes {
 		return solution{}, errMalformed
@@ -40,7 +41,10 @@ func parse(text string) (solution, error) {
 	sol := solution{kind: Kind(kind), whole: rest}
 	switch sol.kind {
 	case Verifier:
-		if rest == "" || len(rest) > maxTokenBytes || strings.ContainsFunc(rest, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		if sol.token = rest; bound {
+			sol.ticket, sol.token, ok = strings.Cut(rest, ".")
+		}
+		if !ok || bound && len(sol.ticket) != ticketTextBytes || sol.token == "" || strings.ContainsFunc(rest, func(c rune) bool { return c <= ' ' || c > '~' }) {
 			return solution{}, errMalformed
 		}
 		return sol, nil

@@ -23,7 +23,7 @@ func FuzzSolution(f *testing.F) {
 	f.Add(":")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		sol, err := parse(text)
+		sol, err := parse(text, false)
 		if err != nil {
 			return
 		}

@@ -29,6 +29,7 @@ const (
 	hangs           // answers only when the client has left
 	garbage         // 200 with a body that is not JSON
 	locked          // answers that the shop's secret is wrong
+	spent           // answers that the shop has used up what it paid for
 )
 
 // fakeVerifier answers siteverify as documented for Turnstile. Safe for concurrent use.
@@ -93,6 +94,8 @@ func (s *fakeVerifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("<html>down for maintenance</html>"))
 	case locked:
 		_ = json.NewEncoder(w).Encode(fakeNo("invalid-input-secret"))
+	case spent:
+		w.WriteHeader(http.StatusTooManyRequests)
 	case fine:
 		_ = json.NewEncoder(w).Encode(s.judge(r)) // an error means that the client has left
 	}
@@ -126,5 +129,19 @@ func (s *fakeVerifier) judge(r *http.Request) reply {
 	}
 	return reply{
 		Success: true, At: t.At.UTC().Format("2006-01-02T15:04:05.000Z"), Hostname: t.Hostname, Action: t.Action, Data: t.Data,
+	}
+}
+
+// Solve implements captcha.
+func (s *fakeVerifier) Solve(w *VerifierWidget, denied bool) string {
+	return s.Issue(fakeToken{Hostname: testHost, Action: w.Action, Data: w.Data, Denied: denied})
+}
+
+// Forget implements captcha.
+func (s *fakeVerifier) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tokens {
+		t.used = false
 	}
 }

@@ -9,7 +9,8 @@ import { t } from "./words.js";
 // sites too.
 export const at = (path) => new URL(path, import.meta.url);
 // The login is kept in localStorage: the API hands tokens to the page, and the
-// pages load no script but the shop's own (see Content-Security-Policy).
+// pages load no script but the shop's own, and that of the verifier that the operator has
+// set (see Content-Security-Policy).
 const loginKey = "stampede-login", guestKey = "stampede-guest", deviceKey = "stampede-device";
 
 // changes fires "login" after a login or logout in any tab.

@@ -1,11 +1,15 @@
 // The human check: a request for something scarce carries the solution of a
-// challenge. The page solves a proof of work by itself; a slide asks the shopper.
+// challenge. The page solves a proof of work by itself; a slide asks the shopper, and so
+// may the widget of an outside verifier.
 import { call } from "./api.js";
-import { t } from "./words.js";
+import { el, showDialog } from "./dom.js";
+import { language, t } from "./words.js";
 
 // tries bounds how often a wrong solution is tried again; each costs one of the
 // few paths that a user gets in a minute.
 const tries = 3;
+
+const canceled = () => Object.assign(new Error(t("checkCanceled")), { code: "check-canceled" });
 
 // prove solves a challenge and returns the header's text. say shows the progress; opens is
 // when the shopper who has not solved it yet begins to fall behind.
@@ -18,10 +22,17 @@ async function prove(challenge, say, opens) {
       return (await import("./pow.js")).solve(challenge);
     case "slide": {
       const answer = await (await import("./slide.js")).askSlide(challenge.slide, opens);
-      if (answer === undefined) throw Object.assign(new Error(t("checkCanceled")), { code: "check-canceled" });
+      if (answer === undefined) throw canceled();
       return `slide:${challenge.challenge}.${answer}`;
     }
-    default: // its widget would be a third party's script
+    case "verifier":
+      if (challenge.verifier.script) {
+        const token = await (await import("./verifier.js")).askWidget(challenge.verifier, { el, showDialog, t, zh: language === "zh" });
+        if (token === undefined) throw canceled();
+        return `verifier:${token}`;
+      }
+    // falls through
+    default: // a widget that these pages do not know
       throw Object.assign(new Error(t("checkElsewhere")), { code: "check-elsewhere" });
   }
 }

@@ -79,9 +79,10 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 	set("wechat-app-id", "wx0000000000000000")
 	set("wechat-mini-app-id", "wx0000000000000001")
 	set("stripe-account", "acct_planted")
-	set("verifier-url", "https://verifier.invalid/siteverify")
-	set("verifier-site-key", "public")
-	set("verifier-hosts", "shop.example")
+	set("verifier-kind", "tencent")
+	set("verifier-url", "https://verifier.invalid/")
+	set("verifier-site-key", "199999164")
+	set("verifier-access-key", "public")
 	set("backup-for", "age1lvyvwawkr0mcnnnncaghunadrqkmuf9e6507x9y920xxpp866cnql7dp2z")
 	return p
 }
