@@ -408,7 +408,9 @@ func (s *server) openDoors(key []byte) error {
 		Log: s.log, Metrics: s.registry,
 	})
 	s.messages = message.New(s.set.Messages, message.Deps{
-		DB: s.Pools["platform"], Pulse: s.Pulse, Channels: message.Channels(s.identity.Accounts, s.identity.SMS),
+		DB: s.Pools["platform"], Pulse: s.Pulse,
+		Sender: s.identity.BulkSMS, Phones: s.identity.Accounts.PhonesOf, Reach: s.identity.Accounts.Config.SMSReach,
+		WeChat: s.identity.WeChat, OpenIDs: s.identity.Accounts.OpenIDsOf,
 		Orders: s.order, Sale: s.catalogue, Reserved: s.plan, Signature: s.identity.Accounts.Config.SMSSignature,
 		BaseURL: s.set.Addresses.BaseURL(), Zone: s.set.Sale.Zone(), Keep: s.set.Records.KeepRecords,
 		SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...), Log: s.log, Metrics: s.registry,

@@ -1,10 +1,10 @@
 -- +goose Up
--- What shoppers are told outside the page: one row for each message, until it was sent or given up, and then for the list.
+-- Messages to shoppers outside the page: one row for each, until it was sent or given up, and then for the list.
 CREATE TABLE notify.messages (
-    -- The channel knows a repetition by it.
+    -- A gateway, and WeChat's official account, know a repetition by it.
     id         uuid        PRIMARY KEY,
     kind       text        NOT NULL CHECK (kind IN ('reminder', 'won', 'deadline', 'paid', 'shipped', 'refunded', 'units_back', 'dispute')),
-    -- What happened: an order, a refund, a session with its opening. Nobody is told twice of it.
+    -- What happened: an order, a refund, a session with its opening. A user gets one message of a kind about it.
     about      text        NOT NULL,
     user_id    bigint      NOT NULL,
     order_no   uuid        NOT NULL, -- zero for an offer
@@ -13,9 +13,9 @@ CREATE TABLE notify.messages (
     facts      jsonb       NOT NULL, -- what the text is filled with; no name, phone or address
     state      text        NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'sent', 'dead', 'dropped')),
     reason     text        NOT NULL DEFAULT '', -- of the last failed attempt, or why it was dropped
-    channel    text        NOT NULL DEFAULT '',
-    recipient  text        NOT NULL DEFAULT '', -- masked
-    parts      int         NOT NULL DEFAULT 0,  -- that the channel charges for
+    channel    text        NOT NULL DEFAULT '', -- of the last attempt
+    recipient  text        NOT NULL DEFAULT '', -- a phone, masked
+    parts      int         NOT NULL DEFAULT 0,  -- SMS that it is charged as
     attempts   int         NOT NULL DEFAULT 0,
     next_try   timestamptz NOT NULL,
     expires_at timestamptz NOT NULL, -- from then on it is worth nothing
@@ -27,6 +27,7 @@ CREATE INDEX messages_due ON notify.messages (offer, next_try) WHERE state = 'wa
 CREATE INDEX messages_of_order ON notify.messages (order_no) WHERE NOT offer;
 CREATE INDEX messages_of_user ON notify.messages (user_id);
 CREATE INDEX messages_by_state ON notify.messages (state, id);
+CREATE INDEX messages_dead ON notify.messages (updated_at) WHERE state = 'dead';
 
 -- What became of messages, by the shop's days.
 CREATE TABLE notify.message_days (
@@ -49,11 +50,10 @@ CREATE TABLE notify.message_rules (
 -- Texts of the shop in place of the built-in ones.
 CREATE TABLE notify.message_texts (
     kind       text        NOT NULL,
-    channel    text        NOT NULL,
+    channel    text        NOT NULL CHECK (channel IN ('wechat', 'wechat-mini', 'sms')),
     language   text        NOT NULL CHECK (language IN ('en', 'zh')),
-    subject    text        NOT NULL DEFAULT '',
     body       text        NOT NULL,
-    template   text        NOT NULL DEFAULT '', -- the provider's name of the approved text
+    template   text        NOT NULL DEFAULT '', -- the provider's or WeChat's name of the approved text
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (kind, channel, language)
 );
@@ -66,7 +66,7 @@ CREATE TABLE notify.message_preferences (
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Who asked to be told when units of an item come back. Telling removes the row.
+-- Shoppers who asked for a message when units of an item come back. The message removes the row.
 CREATE TABLE notify.units_back_asks (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     item_id    bigint      NOT NULL,

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -27,12 +28,9 @@ func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.Tra
 func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // sink takes every message at once.
-type sink struct {
-	SMS
-	taken atomic.Int64
-}
+type sink struct{ taken atomic.Int64 }
 
-func (c *sink) Send(context.Context, Text) error {
+func (c *sink) Send(context.Context, sms.Message) error {
 	c.taken.Add(1)
 	return nil
 }
@@ -47,8 +45,8 @@ func remindAll(t testing.TB, shoppers int) (perMessage float64) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	to := &sink{SMS: SMS{Phones: (&account.Store{DB: pool}).PhonesOf, Reach: []string{"*"}}}
-	b.deps.DB, b.deps.Channels = pool, map[string]Channel{ChannelSMS: to}
+	to := &sink{}
+	b.deps.DB, b.deps.Sender, b.deps.Phones = pool, to, (&account.Store{DB: pool}).PhonesOf
 	b.limit.SetLimit(1e6)
 	b.rule(func(r *Rules) { r.QuietUntil = r.QuietFrom })
 	pgtest.Exec(t, b.db, `INSERT INTO account.users (phone) SELECT '+8613' || lpad(i::text, 9, '0') FROM generate_series(1, $1::int) i`, shoppers)

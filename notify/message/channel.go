@@ -2,122 +2,194 @@ package message
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"strings"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/edge/mail"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/wechat"
 	"stampede/platform/identity/sms"
+	"stampede/platform/identity/wechatmsg"
 )
 
-// The channels' names.
+// The channels. Each of WeChat's has texts of its own, because a template belongs to one app.
 const (
-	ChannelSMS    = "sms"
-	ChannelWeChat = "wechat"
-	ChannelMail   = "mail"
+	channelOfficial = "wechat"      // template messages of the official account
+	channelMini     = "wechat-mini" // subscription messages of the mini program
+	channelSMS      = "sms"
 )
 
-// ChannelNames are all that a shop may have, in the order that is tried unless the shop says otherwise: the cheapest first.
-var ChannelNames = []string{ChannelWeChat, ChannelSMS, ChannelMail}
+// channels are all of them, in the order in which they are tried: what costs nothing first.
+var channels = []string{channelOfficial, channelMini, channelSMS}
 
-// Text is a message on its way to one address.
-type Text struct {
-	ID, To        string // a channel that gets an ID twice sends it once
-	Kind          Kind
-	Language      httpx.Language
-	Subject, Body string
-	// Template is the provider's name of the text, and Params what it is filled with, in the order of the text.
-	Template string
-	Params   []Param
-	Link     string // to the shop, or to the order there
-	// Unsubscribe is an address at which a POST ends messages that are about no order; empty for those that are.
-	Unsubscribe string
-}
+// appOf is the app of a channel of WeChat's.
+var appOf = map[string]wechat.Kind{channelOfficial: wechat.Official, channelMini: wechat.Mini}
 
-// Param is a part of a text that differs from reader to reader.
-type Param struct{ Name, Value string }
-
-// Channel carries messages. It is safe for concurrent use.
-type Channel interface {
-	// Addresses are where those of the users that it reaches have it.
-	Addresses(ctx context.Context, users []int64) (map[int64]string, error)
-	// Send returns nil once the channel has accepted the message. After an error of the kind fault.Unavailable, or one that
-	// is no fault, the same message is sent again; any other fault is final for this address.
-	Send(ctx context.Context, m Text) error
-	// Masked is an address for people who may not see it.
-	Masked(address string) string
-}
-
-// final reports whether a channel will never take the message.
-func final(err error) bool {
-	coded, is := errors.AsType[*fault.Error](err)
-	return is && coded.Kind != fault.Unavailable
-}
-
-// SMS is the channel of phones.
-type SMS struct {
-	Sender sms.Sender
-	// Phones returns the phones of those of the users who have one, in E.164; Reach is where the shop sends to.
-	Phones func(ctx context.Context, users []int64) (map[int64]string, error)
-	Reach  sms.Reach
-}
-
-// Channels are those that a shop with these accounts and senders has; a nil sender is none.
-func Channels(accounts *account.Store, texts sms.Sender) map[string]Channel {
-	channels := map[string]Channel{}
-	if texts != nil {
-		channels[ChannelSMS] = SMS{Sender: texts, Phones: accounts.PhonesOf, Reach: accounts.Config.SMSReach}
-	}
-	return channels
-}
-
-// Addresses implements Channel.
-func (c SMS) Addresses(ctx context.Context, users []int64) (map[int64]string, error) {
-	phones, err := c.Phones(ctx, users)
-	for user, phone := range phones {
-		if !c.Reach.Covers(phone) {
-			delete(phones, user)
+// available are the channels that the server has.
+func (s *Service) available() []string {
+	has := []string{}
+	for _, c := range channels {
+		if c == channelSMS && s.deps.Sender != nil || c != channelSMS && s.deps.WeChat.AppID(appOf[c]) != "" {
+			has = append(has, c)
 		}
 	}
-	return phones, err
+	return has
 }
 
-// Send implements Channel.
-func (c SMS) Send(ctx context.Context, m Text) error {
-	params := make([]sms.Param, len(m.Params))
-	for i, p := range m.Params {
-		params[i] = sms.Param(p)
+// reader is where a user is reached: a phone or an openid, by channel.
+type reader map[string]string
+
+// readers returns where users are reached by the channels that the server has and for which there are texts.
+func (s *Service) readers(ctx context.Context, own texts, users []int64) (map[int64]reader, error) {
+	found := make(map[int64]reader, len(users))
+	for _, user := range users {
+		found[user] = reader{}
 	}
-	return c.Sender.Send(ctx, sms.Message{ID: m.ID, Phone: m.To, Text: m.Body, Template: m.Template, Params: params})
+	if s.deps.Sender != nil {
+		phones, err := s.deps.Phones(ctx, users)
+		if err != nil {
+			return nil, failed("look up phones", err)
+		}
+		for user, phone := range phones {
+			if s.deps.Reach.Covers(phone) {
+				found[user][channelSMS] = phone
+			}
+		}
+	}
+	if !own.anyOf(channelOfficial, channelMini) {
+		return found, nil
+	}
+	openIDs, err := s.deps.OpenIDs(ctx, users)
+	if err != nil {
+		return nil, failed("look up who has linked WeChat", err)
+	}
+	for user, byApp := range openIDs {
+		for channel, kind := range appOf {
+			if id := byApp[s.deps.WeChat.AppID(kind)]; id != "" {
+				found[user][channel] = id
+			}
+		}
+	}
+	return found, nil
 }
 
-// Masked implements Channel.
-func (c SMS) Masked(phone string) string { return account.Phone(phone).Masked() }
-
-// Mail is the channel of e-mail.
-type Mail struct {
-	Sender mail.Sender
-	// Mailboxes returns the addresses of those of the users who have one.
-	Mailboxes func(ctx context.Context, users []int64) (map[int64]string, error)
+// reached reports whether a channel that has a text of the kind reaches a user.
+func (r reader) reached(k Kind, own texts) bool {
+	return slices.ContainsFunc(channels, func(c string) bool {
+		return r[c] != "" && (c == channelSMS || own.has(place{k, c, httpx.English}) || own.has(place{k, c, httpx.Chinese}))
+	})
 }
 
-// Addresses implements Channel.
-func (c Mail) Addresses(ctx context.Context, users []int64) (map[int64]string, error) {
-	return c.Mailboxes(ctx, users)
+// letter is a message as its channel takes it.
+type letter struct {
+	channel string
+	text    string // as its reader sees it
+	parts   int    // SMS that it is charged as; WeChat charges nothing
+	sms     sms.Message
+	wechat  wechatmsg.Message
 }
 
-// Send implements Channel.
-func (c Mail) Send(ctx context.Context, m Text) error {
-	return c.Sender.Send(ctx, mail.Message{ID: m.ID, To: m.To, Subject: m.Subject, Text: m.Body, Unsubscribe: m.Unsubscribe})
+// compose fills a text for an address of its channel.
+func (s *Service) compose(p place, t text, f *facts, user int64, no, id ids.ID, address string) letter {
+	words := f.words(no, p.language, s.now(), s.deps.Zone)
+	words[fillShop], words[fillLink] = s.deps.Signature, s.deps.BaseURL+"/"
+	if !no.IsZero() {
+		words[fillLink] += "?order=" + no.String()
+	}
+	if p.kind.Offer() {
+		words[fillUnsubscribe] = s.unsubscribeLink(user)
+	}
+	if p.channel != channelSMS {
+		return s.composeWeChat(p, t, f, words, id, address)
+	}
+	l := letter{channel: p.channel, text: sms.Signed(s.deps.Signature, p.language, fill(t.Body, words))}
+	if p.kind.Offer() {
+		l.text += optOut[p.language]
+	}
+	l.parts = Parts(l.text, strings.HasPrefix(address, china))
+	l.sms = sms.Message{ID: id.String(), Phone: address, Text: l.text, Template: t.Template, Params: paramsOf(t.Body, words)}
+	return l
 }
 
-// Masked implements Channel: y****@example.com.
-func (c Mail) Masked(address string) string {
-	name, host, _ := strings.Cut(address, "@")
-	if name == "" {
+const (
+	// pageField is the line of a text for WeChat that says what a tap opens.
+	pageField = "page"
+	// wechatTime is the form of times that WeChat takes.
+	wechatTime = "2006年1月2日 15:04"
+	// thingRunes is what WeChat takes in a field of the type thing; it refuses a message with a longer one.
+	thingRunes = 20
+)
+
+func (s *Service) composeWeChat(p place, t text, f *facts, words map[string]string, id ids.ID, openID string) letter {
+	if !f.At.IsZero() {
+		words[fillTime] = f.At.In(s.deps.Zone).Format(wechatTime)
+	}
+	m := wechatmsg.Message{ID: id.String(), App: appOf[p.channel], OpenID: openID, Template: t.Template, Data: map[string]string{}}
+	if p.channel == channelOfficial {
+		m.Page = words[fillLink]
+	}
+	var lines []string
+	for field, value := range fieldsOf(t.Body) {
+		value = fill(value, words)
+		switch runes := []rune(value); {
+		case field == pageField:
+			m.Page = value
+			continue
+		case strings.HasPrefix(field, "thing") && len(runes) > thingRunes:
+			value = string(runes[:thingRunes-1]) + "…"
+		case strings.HasPrefix(field, "amount"):
+			value = strings.ReplaceAll(value, ",", "") // WeChat takes digits only
+		}
+		m.Data[field] = value
+		lines = append(lines, field+": "+value)
+	}
+	return letter{channel: p.channel, text: strings.Join(lines, "\n"), wechat: m}
+}
+
+// fieldsOf are the lines of a text for WeChat, as field and text.
+func fieldsOf(body string) func(yield func(field, value string) bool) {
+	return func(yield func(field, value string) bool) {
+		for line := range strings.Lines(body) {
+			field, value, _ := strings.Cut(line, "=")
+			if field = strings.TrimSpace(field); field != "" && !yield(field, strings.TrimSpace(value)) {
+				return
+			}
+		}
+	}
+}
+
+// checkFields refuses a text for WeChat that is no list of fields, or names no template.
+func checkFields(flaws *fault.Flaws, t text) {
+	flaws.Add(t.Template != "", "body.template", nil, fault.T(
+		"Give the id of the template that you have chosen at WeChat.", "请填写在微信后台选用的模板 ID。"))
+	seen := map[string]bool{}
+	for field, value := range fieldsOf(t.Body) {
+		flaws.Add(value != "" && !seen[field] && !strings.ContainsFunc(field, notInField), "body.body", field, fault.T(
+			"{field}: write a line for each field of the template, such as {example}.", "{field}：每个模板字段写一行，如 {example}。",
+			"field", field, "example", "thing1 = {item}"))
+		seen[field] = true
+	}
+}
+
+// notInField reports a character that no field of WeChat's templates has in its name.
+func notInField(r rune) bool {
+	return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
+}
+
+// recipient is the phone that a message goes to, masked; an openid says nothing to operators.
+func (l letter) recipient() string {
+	if l.channel != channelSMS {
 		return ""
 	}
-	return string([]rune(name)[:1]) + "****@" + host
+	return account.Phone(l.sms.Phone).Masked()
+}
+
+// deliver hands a message to its channel.
+func (s *Service) deliver(ctx context.Context, l letter) error {
+	if l.channel == channelSMS {
+		return s.deps.Sender.Send(ctx, l.sms)
+	}
+	return s.deps.WeChat.Send(ctx, l.wechat)
 }

@@ -1,11 +1,10 @@
-// Package message tells shoppers who have closed the page what happens to them: by SMS, e-mail or WeChat, whichever the
-// shop has and the shopper can be reached by.
+// Package message sends messages to shoppers who have closed the page: in WeChat to those who have linked it, else by SMS.
 //
 // # Owns
 //
-// In the schema notify: messages, one row for each thing that a shopper is told; what the shop has decided about them
-// (message_rules, message_texts); what shoppers want (message_preferences, units_back_asks); and how far the walks over
-// reservations and unpaid orders have come (message_walks).
+// In the schema notify: messages, one row for each message; what the shop has decided about them (message_rules,
+// message_texts); what became of them by day (message_days); what shoppers want (message_preferences, units_back_asks);
+// and how far the walks over reservations and unpaid orders have come (message_walks).
 //
 // # From an event to a row
 //
@@ -14,29 +13,32 @@
 // reminder over the reservations of what opens soon, deadline over the unpaid orders. A row's key is the thing that it is
 // about, the kind and the user, so that a repetition makes none. A user whom no channel reaches gets no row.
 //
-// # From a row to the channel
+// # From a row to the reader
 //
 // The instance with the lease claims a hundred due rows at a time, those about orders first, sends them side by side at
 // --messages-per-second at most, and notes the result of all with one statement. A claim ends after a minute, and two
 // instances that both believe to have the lease share the rows (FOR UPDATE SKIP LOCKED).
 //
-//   - A channel that is away is tried again, more and more rarely, until the message is worth nothing: a warning after the
+//   - The channels are tried in their order: the official account, the mini program, SMS. WeChat is tried where the reader
+//     has an openid and the shop a text. What it refuses goes by SMS, at once; what SMS refuses is dead.
+//   - While a channel is away the message waits, more and more rarely tried, until it is worth nothing: a warning after the
 //     deadline, a reminder a minute before the opening, when the crowd comes. Then it is dead, which an alarm says, and an
-//     operator can send it again where it is still true. One that the channel refuses goes to the shopper's next channel.
-//   - A process that is killed between the sending and the note sends its batch again: every message of it once more at
-//     most for each such kill, under the same id, by which the channel knows the repetition.
+//     operator can send it again where it is still true.
+//   - A call whose answer got lost may have sent the message. Gateways and the official account know its id and are asked
+//     again; for Tencent Cloud, Aliyun and the mini program it is dead, and an operator decides about it alone.
+//   - A process that is killed between the sending and the note sends its batch again, under the same ids.
 //   - A later event overtakes what waits: after the payment nothing asks for it.
 //   - Reminders are spread over the minutes before the opening and end a minute before it.
 //
 // # Offers
 //
 // Reminders and units back are about no order. They keep the quiet hours and the budget, and shoppers unsubscribe from
-// them, on their page or by a signed link (RFC 8058). Messages about orders always go out.
+// them, on their page or by a signed link. Messages about orders always go out.
 //
 // # Personal data
 //
 // Rows have the user's number and the item, no name and no address; the masked address of a sent one is for operators.
-// Erasing an account drops what waits. Phones are in no event, log or metric.
+// Erasing an account drops what waits. Phones and openids are in no event, log or metric.
 //
 // # Size
 //

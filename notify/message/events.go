@@ -24,11 +24,14 @@ import (
 // eventAttempts is how often an event is tried before it becomes a dead letter: through an hour without Postgres.
 const eventAttempts = 120
 
-// Subscriptions turn events into messages. They need no inbox: what is told of one thing is told once, by a unique key
-// that outlives the stream.
+// Subscriptions turn events into messages. They need no inbox: a unique key, which outlives the stream, makes one message
+// of a kind about a thing.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{
-		{Name: "messages-orders", Filter: orderevent.SubjectAll, Layout: orderevent.Layout, MaxAttempts: eventAttempts, Handle: s.ordersChanged},
+		{
+			Name: "messages-orders", Filter: orderevent.SubjectAll, Layout: orderevent.Layout, MaxAttempts: eventAttempts,
+			Handle: s.ordersChanged,
+		},
 		{Name: "messages-refunds", Filter: paymentevent.SubjectRefunded, MaxAttempts: eventAttempts, Handle: s.refunded},
 		{Name: "messages-answers", Filter: disputeevent.SubjectAll, MaxAttempts: eventAttempts, Handle: s.answered},
 		{Name: "messages-units-back", Filter: seckillevent.SubjectItemUnitsBack, MaxAttempts: eventAttempts, Handle: s.unitsBack},
@@ -50,23 +53,23 @@ const makeAtMost = 1000
 
 // put makes messages of a kind, unless they exist.
 func (s *Service) put(ctx context.Context, k Kind, drafts []draft) error {
-	made, err := s.prepare(ctx, k, drafts)
+	rules, err := s.rules(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := s.prepare(ctx, rules, k, drafts)
 	if err != nil {
 		return err
 	}
 	return insert(ctx, s.deps.DB, made)
 }
 
-// prepare returns the rows of messages of a kind: of those that are worth something, to users whom one of its channels
-// reaches. It is apart from insert because a transaction must not wait for another connection of its own pool.
-func (s *Service) prepare(ctx context.Context, k Kind, drafts []draft) (made []messagedb.MakeParams, err error) {
-	rules, err := s.rules(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rule, now := rules.of(k), s.now()
+// prepare returns the rows of messages of a kind: of those that are worth something, to users whom a channel reaches. It
+// is apart from insert because a transaction must not wait for another connection of its own pool.
+func (s *Service) prepare(ctx context.Context, rules Rules, k Kind, drafts []draft) (made []messagedb.MakeParams, err error) {
+	now := s.now()
 	drafts = slices.DeleteFunc(drafts, func(d draft) bool { return !d.expire.After(now) })
-	if !rule.On || len(drafts) == 0 {
+	if len(s.available()) == 0 || !rules.of(k).On {
 		return nil, nil
 	}
 	for some := range slices.Chunk(drafts, makeAtMost) {
@@ -74,25 +77,26 @@ func (s *Service) prepare(ctx context.Context, k Kind, drafts []draft) (made []m
 		for i := range some {
 			users[i] = some[i].user
 		}
-		reached, err := s.addresses(ctx, rule.Channels, users)
+		readers, err := s.readers(ctx, rules.texts, users)
 		if err != nil {
 			return nil, err
 		}
 		p := messagedb.MakeParams{Kind: string(k), Offer: k.Offer()}
 		for i := range some {
 			d := &some[i]
-			if len(reached[d.user]) == 0 {
+			if !readers[d.user].reached(k, rules.texts) {
 				continue
 			}
 			raw, err := json.Marshal(d.facts)
 			if err != nil {
-				return nil, fmt.Errorf("message: encode what it says: %w", err)
+				return nil, failed("encode what it says", err)
 			}
 			if d.from.Before(now) {
 				d.from = now
 			}
-			p.Ids, p.Abouts, p.UserIds, p.OrderNos = append(p.Ids, ids.New()), append(p.Abouts, d.about), append(p.UserIds, d.user), append(p.OrderNos, d.order)
-			p.Facts, p.NextTries, p.Expire = append(p.Facts, raw), append(p.NextTries, d.from), append(p.Expire, d.expire)
+			p.Ids, p.Abouts, p.UserIds = append(p.Ids, ids.New()), append(p.Abouts, d.about), append(p.UserIds, d.user)
+			p.OrderNos, p.Facts = append(p.OrderNos, d.order), append(p.Facts, raw)
+			p.NextTries, p.Expire = append(p.NextTries, d.from), append(p.Expire, d.expire)
 		}
 		if len(p.Ids) > 0 {
 			made = append(made, p)
@@ -110,33 +114,10 @@ func insert(ctx context.Context, db messagedb.DBTX, made []messagedb.MakeParams)
 	return nil
 }
 
-// reach is where a user can be reached, in the order in which the channels are tried.
-type reach struct{ channel, address string }
-
-// addresses asks the channels for users, and keeps their order.
-func (s *Service) addresses(ctx context.Context, channels []string, users []int64) (map[int64][]reach, error) {
-	users = slices.Compact(slices.Sorted(slices.Values(users)))
-	reached := make(map[int64][]reach, len(users))
-	for _, name := range channels {
-		channel, has := s.deps.Channels[name]
-		if !has {
-			continue
-		}
-		found, err := channel.Addresses(ctx, users)
-		if err != nil {
-			return nil, fmt.Errorf("message: look up addresses of %s: %w", name, err)
-		}
-		for user, address := range found {
-			reached[user] = append(reached[user], reach{name, address})
-		}
-	}
-	return reached, nil
-}
-
-// ordersChanged tells shoppers what became of their orders.
+// ordersChanged makes the messages about orders.
 func (s *Service) ordersChanged(ctx context.Context, m bus.Msg) error {
-	if len(s.deps.Channels) == 0 {
-		return nil
+	if len(s.available()) == 0 {
+		return nil // an event carries thousands of orders
 	}
 	changed, err := orderevent.Decode(m.Data)
 	if err != nil {
@@ -153,9 +134,9 @@ func (s *Service) ordersChanged(ctx context.Context, m bus.Msg) error {
 		for i := range changed.Orders {
 			nos[i] = changed.Orders[i].No
 		}
-		err := messagedb.New(s.deps.DB).Overtake(ctx, messagedb.OvertakeParams{OrderNos: nos, Kinds: []string{string(Won), string(Deadline)}})
-		if err != nil {
-			return fmt.Errorf("message: drop what is not true any more: %w", err)
+		overtaken := messagedb.OvertakeParams{OrderNos: nos, Kinds: []string{string(Won), string(Deadline)}}
+		if err := messagedb.New(s.deps.DB).Overtake(ctx, overtaken); err != nil {
+			return failed("drop what is not true any more", err)
 		}
 		return s.put(ctx, Paid, aboutOrders(changed.Orders, func(o *orderevent.Order, d *draft) bool {
 			d.expire = o.PaidAt.Add(life[Paid])
@@ -185,18 +166,18 @@ func aboutOrders(orders []orderevent.Order, of func(o *orderevent.Order, d *draf
 
 // shipped reads the parcels, which are not in the events. One that was sent long ago is no news when its order completes.
 func (s *Service) shipped(ctx context.Context, orders []orderevent.Order) error {
-	var failed error
+	var unread error
 	drafts := aboutOrders(orders, func(o *orderevent.Order, d *draft) bool {
-		if o.Handover != orderevent.HandoverShipped || failed != nil {
+		if o.Handover != orderevent.HandoverShipped || unread != nil {
 			return false
 		}
 		carrier, tracking, at, err := s.deps.Orders.Parcel(ctx, o.No)
-		failed = err
+		unread = err
 		d.facts.Carrier, d.facts.Tracking, d.expire = carrier, tracking, at.Add(life[Shipped])
 		return err == nil && !at.IsZero()
 	})
-	if failed != nil {
-		return fmt.Errorf("message: read a parcel: %w", failed)
+	if unread != nil {
+		return failed("read a parcel", unread)
 	}
 	return s.put(ctx, Shipped, drafts)
 }
@@ -207,7 +188,8 @@ func (s *Service) refunded(ctx context.Context, m bus.Msg) error {
 		return fmt.Errorf("message: decode %s: %w", m.Subject, err)
 	}
 	return s.put(ctx, Refunded, []draft{{
-		user: e.UserID, about: e.RefundNo.String(), order: e.OrderNo, facts: facts{Amount: e.Amount, Currency: e.Currency}, expire: m.ID.Time().Add(life[Refunded]),
+		user: e.UserID, about: e.RefundNo.String(), order: e.OrderNo, facts: facts{Amount: e.Amount, Currency: e.Currency},
+		expire: m.ID.Time().Add(life[Refunded]),
 	}})
 }
 
@@ -220,15 +202,16 @@ func (s *Service) answered(ctx context.Context, m bus.Msg) error {
 		return fmt.Errorf("message: decode %s: %w", m.Subject, err)
 	}
 	return s.put(ctx, Dispute, []draft{{
-		user: e.UserID, about: e.DisputeNo.String() + " " + strconv.Itoa(int(e.Version)), order: e.OrderNo, expire: m.ID.Time().Add(life[Dispute]),
+		user: e.UserID, about: e.DisputeNo.String() + " " + strconv.Itoa(int(e.Version)), order: e.OrderNo,
+		expire: m.ID.Time().Add(life[Dispute]),
 	}})
 }
 
-// toldPerUnit is how many of those who asked are told of one unit that is back: most of them do not come.
-const toldPerUnit = 10
+// messagesPerUnit is how many of those who asked get a message for each returned unit: most of them do not come.
+const messagesPerUnit = 10
 
-// unitsBack tells the first who asked. Their asks end in the transaction that notes the event, so that a repetition of it
-// tells no others.
+// unitsBack makes messages to the first who asked. Their asks end in the transaction that notes the event, so that a
+// repetition of it reaches no others.
 func (s *Service) unitsBack(ctx context.Context, m bus.Msg) error {
 	var e seckillevent.Items
 	if err := json.Unmarshal(m.Data, &e); err != nil {
@@ -236,7 +219,7 @@ func (s *Service) unitsBack(ctx context.Context, m bus.Msg) error {
 	}
 	expire := m.ID.Time().Add(life[UnitsBack])
 	rules, err := s.rules(ctx)
-	if err != nil || !rules.of(UnitsBack).On || len(s.deps.Channels) == 0 || !expire.After(s.now()) {
+	if err != nil || !rules.of(UnitsBack).On || len(s.available()) == 0 || !expire.After(s.now()) {
 		return err
 	}
 	return pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -248,28 +231,22 @@ func (s *Service) unitsBack(ctx context.Context, m bus.Msg) error {
 		for _, item := range e.Items {
 			most := int64(makeAtMost)
 			if !item.Unlimited {
-				most = min(most, item.Left*toldPerUnit)
+				most = min(most, item.Left*messagesPerUnit)
 			}
-			asks, err := messagedb.New(tx).TakeAsks(ctx, messagedb.TakeAsksParams{ItemID: item.ItemID, Most: int32(most)}) //nolint:gosec // bounded above
+			first := messagedb.TakeAsksParams{ItemID: item.ItemID, Most: int32(most)} //nolint:gosec // bounded above
+			asks, err := messagedb.New(tx).TakeAsks(ctx, first)
 			if err != nil {
 				return fmt.Errorf("message: read who asked for item %d: %w", item.ItemID, err)
 			}
 			for _, a := range asks {
-				drafts = append(drafts, draft{user: a.UserID, about: "ask " + strconv.FormatInt(a.ID, 10), facts: facts{Item: a.Title}, expire: expire})
+				about := "ask " + strconv.FormatInt(a.ID, 10)
+				drafts = append(drafts, draft{user: a.UserID, about: about, facts: facts{Item: a.Title}, expire: expire})
 			}
 		}
-		made, err := s.prepare(ctx, UnitsBack, drafts) // the rules were read above
+		made, err := s.prepare(ctx, rules, UnitsBack, drafts) // reads addresses, from the accounts' pool
 		if err != nil {
 			return err
 		}
 		return insert(ctx, tx, made)
-	})
-}
-
-// warnings are the drafts about unpaid orders.
-func warnings(orders []orderevent.Order, ahead time.Duration) []draft {
-	return aboutOrders(orders, func(o *orderevent.Order, d *draft) bool {
-		d.facts.At, d.expire = o.PayDeadline, o.PayDeadline
-		return o.PayDeadline.Sub(o.CreatedAt) >= 2*ahead
 	})
 }

@@ -18,7 +18,7 @@ const (
 	Paid      Kind = "paid"       // the order is paid
 	Shipped   Kind = "shipped"    // the parcel is on its way
 	Refunded  Kind = "refunded"   // money went back
-	UnitsBack Kind = "units_back" // an item can be bought again, which the shopper had asked to be told
+	UnitsBack Kind = "units_back" // an item can be bought again, for which the shopper had asked
 	Dispute   Kind = "dispute"    // the shop answered a dispute, or closed it
 )
 
@@ -60,18 +60,6 @@ func (k Kind) fills() []string {
 		Refunded: {fillAmount, fillOrder}, Dispute: {fillOrder},
 	}
 	return slices.Concat([]string{fillShop, fillLink}, own[k])
-}
-
-// subjects are of the e-mails.
-var subjects = map[Kind]fault.Text{
-	Reminder:  {"{item} opens at {time}", "{item} 将于 {time} 开抢"},
-	Won:       {"You got {item}: pay by {time}", "您已抢到 {item}，请在 {time} 前付款"},
-	Deadline:  {"{minutes} minutes left to pay for {item}", "{item} 还剩 {minutes} 分钟付款时间"},
-	Paid:      {"We have received your payment for {item}", "{item} 付款成功"},
-	Shipped:   {"{item} is on its way", "{item} 已发货"},
-	Refunded:  {"Your refund of {amount}", "退款 {amount} 已原路退回"},
-	UnitsBack: {"{item} is available again", "{item} 有货了"},
-	Dispute:   {"We have replied to your dispute", "您的售后申请有新回复"},
 }
 
 // bodies are the built-in texts. Together with a signature and a short name each is one SMS, or two.

@@ -44,7 +44,7 @@ func TestWinReachesThePhone(t *testing.T) {
 	require.Equal(t, "the last text", b.gw.to(hangzhou)[1], "【好店】您购买的手机（1件）已付款成功，实付¥99.00，感谢您的支持。")
 }
 
-// What every channel refuses is dead, and an alarm says why.
+// What the gateway refuses is dead, and an alarm says why.
 func TestRefusedMessageIsDead(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(int, sms.Message) int { return http.StatusBadRequest })

@@ -58,11 +58,12 @@ ORDER BY id DESC LIMIT @most;
 SELECT * FROM notify.messages WHERE order_no = @order_no AND NOT offer AND id < @before ORDER BY id DESC LIMIT @most;
 
 -- name: Redrive :many
--- Dead messages are tried again, for a while from now on if their own time is over; the one, or all of a kind.
+-- Dead messages are tried again, for a while from now on if their own time is over; the one, or all of a kind but those
+-- that may have been sent.
 WITH dead AS MATERIALIZED (
-    SELECT id FROM notify.messages
-    WHERE state = 'dead' AND NOT offer AND (@id::uuid = '00000000-0000-0000-0000-000000000000' OR id = @id) AND (@kind::text = '' OR kind = @kind)
-    ORDER BY id LIMIT @most FOR UPDATE SKIP LOCKED
+    SELECT o.id FROM notify.messages o
+    WHERE o.state = 'dead' AND NOT o.offer AND CASE WHEN @kind::text = '' THEN o.id = @id ELSE o.kind = @kind AND NOT starts_with(o.reason, @unclear::text) END
+    ORDER BY o.id LIMIT @most FOR UPDATE SKIP LOCKED
 )
 UPDATE notify.messages m SET state = 'waiting', attempts = 0, next_try = clock_timestamp(), updated_at = clock_timestamp(),
     expires_at = CASE WHEN m.kind IN ('won', 'deadline') THEN m.expires_at ELSE greatest(m.expires_at, clock_timestamp() + @again_for::interval) END
@@ -70,17 +71,18 @@ FROM (SELECT unnest(array_agg(id)) AS id FROM dead) d WHERE m.id = d.id AND (m.k
 RETURNING m.id;
 
 -- name: Dead :many
+-- Those that died lately, whenever they were made.
 SELECT kind, count(*) AS messages, max(reason)::text AS reason FROM notify.messages
-WHERE state = 'dead' AND id >= @since::uuid GROUP BY kind ORDER BY kind;
+WHERE state = 'dead' AND updated_at >= @since GROUP BY kind ORDER BY kind;
 
 -- name: Waiting :one
 SELECT count(*) FROM notify.messages WHERE state = 'waiting';
 
--- name: ForgetOld :execrows
+-- name: ForgetOld :exec
 DELETE FROM notify.messages m WHERE m.id IN (SELECT o.id FROM notify.messages o WHERE o.id < @before::uuid ORDER BY o.id LIMIT @most);
 
 -- name: Forget :exec
--- An erased user is told nothing more, and nothing says where they were told.
+-- An erased user gets no further message, and no row names the recipient.
 WITH preferences AS (DELETE FROM notify.message_preferences p WHERE p.user_id = @user_id), asks AS (DELETE FROM notify.units_back_asks a WHERE a.user_id = @user_id)
 UPDATE notify.messages m SET recipient = '', state = CASE WHEN m.state = 'waiting' THEN 'dropped' ELSE m.state END,
     reason = CASE WHEN m.state = 'waiting' THEN 'erased' ELSE m.reason END
@@ -97,11 +99,11 @@ INSERT INTO notify.message_rules AS r (rules) VALUES (@defaults) ON CONFLICT (on
 UPDATE notify.message_rules SET rules = @rules;
 
 -- name: Texts :many
-SELECT * FROM notify.message_texts ORDER BY kind, channel, language;
+SELECT * FROM notify.message_texts;
 
 -- name: PutText :exec
-INSERT INTO notify.message_texts (kind, channel, language, subject, body, template) VALUES (@kind, @channel, @language, @subject, @body, @template)
-ON CONFLICT (kind, channel, language) DO UPDATE SET subject = excluded.subject, body = excluded.body, template = excluded.template, updated_at = clock_timestamp();
+INSERT INTO notify.message_texts (kind, channel, language, body, template) VALUES (@kind, @channel, @language, @body, @template)
+ON CONFLICT (kind, channel, language) DO UPDATE SET body = excluded.body, template = excluded.template, updated_at = clock_timestamp();
 
 -- name: RemoveText :exec
 DELETE FROM notify.message_texts WHERE kind = @kind AND channel = @channel AND language = @language;
@@ -135,8 +137,8 @@ RETURNING a.id, a.user_id, a.title, a.until;
 -- name: ForgetAsks :exec
 DELETE FROM notify.units_back_asks a WHERE a.id IN (SELECT o.id FROM notify.units_back_asks o WHERE o.until < clock_timestamp() ORDER BY o.until LIMIT @most);
 
--- name: Walk :one
-SELECT * FROM notify.message_walks WHERE name = @name;
+-- name: Walks :many
+SELECT * FROM notify.message_walks WHERE name = ANY(@names::text[]);
 
 -- name: SaveWalk :exec
 INSERT INTO notify.message_walks (name, at, after_user, after_no, done) VALUES (@name, @at, @after_user, @after_no, @done)

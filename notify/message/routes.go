@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,9 +21,13 @@ import (
 var (
 	errNoMessage = fault.Plain(fault.NotFound, fault.T("There is no such message that could be sent again: it was sent, waits, or is worth nothing any more.",
 		"没有可重新发送的该消息：可能已发送、正在等待，或已失去时效。"))
-	errNoPhone = fault.New(fault.Conflict, "message-no-address", fault.T("You cannot be reached by this channel", "您没有该渠道的联系方式"),
-		fault.T("The test goes to your own account, which has no address for this channel.", "测试消息会发送到您自己的账号，但该账号没有此渠道的联系方式。"),
-		fault.T("Add a phone to your account, or test another channel.", "请为账号绑定手机号，或测试其他渠道。"))
+	errNoText = fault.New(fault.Conflict, "message-no-text", fault.T("There is no text", "没有文案"),
+		fault.T("The shop has no text of this kind for WeChat in this language.", "店铺没有该语言的微信文案。"),
+		fault.T("Write it, with the id of WeChat's template.", "请填写文案和微信模板 ID。"))
+	errNoAddress = fault.New(fault.Conflict, "message-no-address", fault.T("The test cannot reach you", "测试消息无法送达您的账号"),
+		fault.T("The test goes to your own account, which has no phone that the shop sends to, or has not linked WeChat in that app.",
+			"测试消息会发送到您自己的账号，但该账号没有可发送的手机号，或未在该应用中绑定微信。"),
+		fault.T("Add a phone to your account, or link WeChat.", "请为账号绑定手机号或微信。"))
 )
 
 // unreachable is the answer to a caller whose query failed.
@@ -49,7 +54,7 @@ func (s operators) routes(rt *httpx.Router) {
 	}, s.list)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: path + "/days", ID: "list-shopper-message-days", Tag: "operator", Role: auth.Viewer,
-		Summary: "What became of messages, by day, kind and channel", Description: "`parts` is what the channel charges for.",
+		Summary: "What became of messages, by day, kind and channel", Description: "`parts` are the SMS that they are charged as.",
 	}, s.days)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: path + "/{id}/redrive", ID: "redrive-shopper-message", Tag: "operator", Role: auth.Operator,
@@ -58,7 +63,7 @@ func (s operators) routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: path + "/redrive", ID: "redrive-shopper-messages", Tag: "operator", Role: auth.Operator,
 		Summary: "Send the dead messages of a kind again, the oldest first", Audit: "message.redrive", NoKey: httpx.KeepsItsID,
-		Description: "At most 1,000 at a time. Those that have lost their worth stay dead: reminders, returned units, and what was to be paid by a time that is over.",
+		Description: "At most 1,000 at a time. Those that have lost their worth stay dead: reminders, returned units, and what was to be paid by a time that is over. So do those that may have been sent: send each by itself.",
 	}, s.redriveAll)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: rules, ID: "get-message-rules", Tag: "operator", Role: auth.Viewer, Summary: "What the shop has decided about messages to shoppers",
@@ -69,7 +74,7 @@ func (s operators) routes(rt *httpx.Router) {
 	}, s.putGeneral)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPut, Path: rules + "/{kind}", ID: "set-message-rule", Tag: "operator", Role: auth.Admin,
-		Summary: "Switch a kind of message on or off, and order its channels", Audit: "message.rules",
+		Summary: "Switch a kind of message on or off", Audit: "message.rules",
 	}, s.putRule)
 }
 
@@ -78,12 +83,12 @@ type ShopperMessage struct {
 	ID        string `json:"id" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f66"`
 	Kind      Kind   `json:"kind" example:"won"`
 	State     string `json:"state" enum:"waiting,sent,dead,dropped"`
+	Channel   string `json:"channel,omitempty" example:"sms" doc:"Of the last attempt: sms, wechat (the official account) or wechat-mini (the mini program)"`
 	Reason    string `json:"reason,omitempty" doc:"Of the last attempt that failed, or why it was dropped" example:"quiet hours"`
 	UserID    string `json:"user_id" example:"1000123"`
 	OrderNo   string `json:"order_no,omitempty"`
-	Channel   string `json:"channel,omitempty" example:"sms"`
-	Recipient string `json:"recipient,omitempty" doc:"Masked" example:"138****8000"`
-	Parts     int32  `json:"parts" doc:"That the channel charges for"`
+	Recipient string `json:"recipient,omitempty" doc:"A phone, masked" example:"138****8000"`
+	Parts     int32  `json:"parts" doc:"SMS that it is charged as"`
 	Attempts  int32  `json:"attempts"`
 	NextTryAt string `json:"next_try_at,omitempty" format:"date-time"`
 	ExpiresAt string `json:"expires_at" format:"date-time" doc:"From then on it is worth nothing"`
@@ -93,8 +98,9 @@ type ShopperMessage struct {
 
 func view(m messagedb.NotifyMessage) ShopperMessage {
 	v := ShopperMessage{
-		ID: m.ID.String(), Kind: Kind(m.Kind), State: m.State, Reason: m.Reason, UserID: httpx.FormatID(m.UserID), Channel: m.Channel, Recipient: m.Recipient, Parts: m.Parts,
-		Attempts: m.Attempts, ExpiresAt: httpx.Moment(m.ExpiresAt), CreatedAt: httpx.Moment(m.CreatedAt), UpdatedAt: httpx.Moment(m.UpdatedAt),
+		ID: m.ID.String(), Kind: Kind(m.Kind), State: m.State, Channel: m.Channel, Reason: m.Reason, UserID: httpx.FormatID(m.UserID),
+		Recipient: m.Recipient, Parts: m.Parts, Attempts: m.Attempts,
+		ExpiresAt: httpx.Moment(m.ExpiresAt), CreatedAt: httpx.Moment(m.CreatedAt), UpdatedAt: httpx.Moment(m.UpdatedAt),
 	}
 	if !m.OrderNo.IsZero() {
 		v.OrderNo = m.OrderNo.String()
@@ -132,11 +138,11 @@ func (s operators) list(ctx context.Context, in *listInput) (*httpx.PageOutput[S
 	}, func(m messagedb.NotifyMessage) time.Time { return m.UpdatedAt }, view, func(m messagedb.NotifyMessage) string { return m.ID.String() })
 }
 
-// ShopperMessageDay is what became of the messages of a kind in a channel on a day.
+// ShopperMessageDay is what became of the messages of a kind on a day.
 type ShopperMessageDay struct {
 	Day     string `json:"day" format:"date" example:"2026-11-11"`
 	Kind    Kind   `json:"kind" example:"won"`
-	Channel string `json:"channel" example:"sms" doc:"Empty for what no channel took"`
+	Channel string `json:"channel" example:"sms" doc:"Empty for what no channel was tried for"`
 	Sent    int64  `json:"sent"`
 	Parts   int64  `json:"parts"`
 	Dead    int64  `json:"dead"`
@@ -192,7 +198,7 @@ type redriveInput struct {
 }
 
 func (s operators) redriveAll(ctx context.Context, in *redriveInput) (*httpx.Output[ShopperMessagesRedriven], error) {
-	return s.redrive(ctx, "messages "+string(in.Body.Kind), messagedb.RedriveParams{Kind: string(in.Body.Kind), AgainFor: againFor, Most: redriveAtMost})
+	return s.redrive(ctx, "messages "+string(in.Body.Kind), messagedb.RedriveParams{Kind: string(in.Body.Kind), Unclear: reasonUnclear, AgainFor: againFor, Most: redriveAtMost})
 }
 
 func (s operators) redrive(ctx context.Context, subject string, p messagedb.RedriveParams) (*httpx.Output[ShopperMessagesRedriven], error) {
@@ -209,11 +215,11 @@ func (s operators) redrive(ctx context.Context, subject string, p messagedb.Redr
 	return httpx.Answer(ShopperMessagesRedriven{len(again)}), nil
 }
 
-// ShopperMessageRules are the shop's rules, with the channels that it has.
+// ShopperMessageRules are the shop's rules, with the channels of the server.
 type ShopperMessageRules struct {
 	Rules
-	Available []string `json:"available" nullable:"false" doc:"The channels that the server has; the others are passed over" example:"[\"sms\"]"`
-	Used      int64    `json:"used" doc:"What was charged in the period of the budget"`
+	Available []string `json:"available" nullable:"false" doc:"The channels that the server has, in the order in which they are tried; without one no message is made" example:"[\"wechat\",\"sms\"]"`
+	Used      int64    `json:"used" doc:"SMS that were charged in the period of the budget"`
 }
 
 type noInput struct{}
@@ -237,10 +243,7 @@ func (s operators) shown(ctx context.Context, r Rules) (*httpx.Output[ShopperMes
 type generalInput struct{ Body ShopperMessageSettings }
 
 func (s operators) putGeneral(ctx context.Context, in *generalInput) (*httpx.Output[ShopperMessageRules], error) {
-	r, err := s.change(ctx, func(r *Rules) error {
-		r.ShopperMessageSettings = in.Body
-		return nil
-	})
+	r, err := s.change(ctx, func(r *Rules) { r.ShopperMessageSettings = in.Body })
 	if err != nil {
 		return nil, err
 	}
@@ -249,27 +252,20 @@ func (s operators) putGeneral(ctx context.Context, in *generalInput) (*httpx.Out
 
 type ruleInput struct {
 	Kind Kind `path:"kind" enum:"reminder,won,deadline,paid,shipped,refunded,units_back,dispute"`
-	Body struct {
-		On           bool     `json:"on"`
-		Channels     []string `json:"channels" nullable:"false" maxItems:"3" enum:"sms,wechat,mail" doc:"The first that reaches the shopper is used"`
-		AheadMinutes int      `json:"ahead_minutes,omitempty" minimum:"0" maximum:"1440" doc:"Of reminder and deadline: how long before"`
-	} `nameHint:"MessageRuleSetting"`
+	Body MessageRuleSetting
 }
 
 func (s operators) putRule(ctx context.Context, in *ruleInput) (*httpx.Output[ShopperMessageRules], error) {
-	rule := ShopperMessageRule{in.Kind, in.Body.On, in.Body.Channels, in.Body.AheadMinutes}
+	rule := ShopperMessageRule{in.Kind, in.Body}
 	if err := rule.check(); err != nil {
 		return nil, err
 	}
-	r, err := s.change(ctx, func(r *Rules) error {
-		for i := range r.Kinds {
-			if r.Kinds[i].Kind == in.Kind {
-				r.Kinds[i] = rule
-				return nil
-			}
+	r, err := s.change(ctx, func(r *Rules) {
+		if i := slices.IndexFunc(r.Kinds, func(had ShopperMessageRule) bool { return had.Kind == in.Kind }); i >= 0 {
+			r.Kinds[i] = rule
+			return
 		}
 		r.Kinds = append(r.Kinds, rule)
-		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -287,15 +283,16 @@ func (s shoppers) routes(rt *httpx.Router) {
 		Summary: "Choose which messages you get, and in which language", Description: "Messages about your orders always come.",
 	}, s.prefer)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: ask, ID: "get-units-back", Tag: "shopper", Role: auth.Shopper, Load: httpx.Costly, Summary: "Whether you will be told when units of the item come back",
+		Method: http.MethodGet, Path: ask, ID: "get-units-back", Tag: "shopper", Role: auth.Shopper, Load: httpx.Costly,
+		Summary: "Whether you get a message when units of the item come back",
 	}, s.asked)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPut, Path: ask, ID: "ask-units-back", Tag: "shopper", Role: auth.Shopper, Load: httpx.Costly,
-		Summary: "Be told once when units of the item come back", Description: "The first who ask are told first, some for each unit.",
+		Summary: "Ask for a message when units of the item come back", Description: "It comes once, to the first who asked, some for each unit.",
 	}, s.ask)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: ask, ID: "take-back-units-back", Tag: "shopper", Role: auth.Shopper, Load: httpx.Costly, Status: http.StatusNoContent,
-		Summary: "Not be told when units of the item come back",
+		Summary: "Take back the wish for a message when units of the item come back",
 	}, s.takeBack)
 	rt.Mux.Get(unsubscribePath, s.unsubscribePage)
 	rt.Mux.Post(unsubscribePath, s.unsubscribe)
@@ -332,7 +329,7 @@ type itemInput struct {
 	ID string `path:"id" maxLength:"20" example:"42"`
 }
 
-// UnitsBackAsk is whether a shopper will be told.
+// UnitsBackAsk is whether a shopper gets a message.
 type UnitsBackAsk struct {
 	Asked bool `json:"asked"`
 }

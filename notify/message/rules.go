@@ -26,18 +26,24 @@ type ShopperMessageSettings struct {
 	QuietUntil string `json:"quiet_until" pattern:"^([01][0-9]|2[0-3]):[0-5][0-9]$" example:"08:00" doc:"The same as quiet_from: there are no quiet hours"`
 }
 
-// ShopperMessageRule is what it has decided about one kind.
-type ShopperMessageRule struct {
-	Kind         Kind     `json:"kind" enum:"reminder,won,deadline,paid,shipped,refunded,units_back,dispute"`
-	On           bool     `json:"on"`
-	Channels     []string `json:"channels" nullable:"false" maxItems:"3" enum:"sms,wechat,mail" doc:"The first that reaches the shopper is used"`
-	AheadMinutes int      `json:"ahead_minutes,omitempty" minimum:"0" maximum:"1440" doc:"Of reminder and deadline: how long before"`
+// MessageRuleSetting is what it has decided about a kind.
+type MessageRuleSetting struct {
+	On           bool `json:"on"`
+	AheadMinutes int  `json:"ahead_minutes,omitempty" minimum:"0" maximum:"1440" doc:"Of reminder and deadline: how long before"`
 }
 
-// Rules are both.
+// ShopperMessageRule is the setting of one kind.
+type ShopperMessageRule struct {
+	Kind Kind `json:"kind" enum:"reminder,won,deadline,paid,shipped,refunded,units_back,dispute"`
+	MessageRuleSetting
+}
+
+// Rules are both, with the shop's own texts.
 type Rules struct {
 	ShopperMessageSettings
 	Kinds []ShopperMessageRule `json:"kinds" nullable:"false"`
+
+	texts texts
 }
 
 const (
@@ -48,9 +54,11 @@ const (
 )
 
 func defaultRules() Rules {
-	r := Rules{ShopperMessageSettings: ShopperMessageSettings{Language: "auto", BudgetPer: "month", QuietFrom: "22:00", QuietUntil: "08:00"}}
+	r := Rules{ShopperMessageSettings: ShopperMessageSettings{
+		Language: "auto", BudgetPer: "month", QuietFrom: "22:00", QuietUntil: "08:00",
+	}}
 	for _, k := range Kinds {
-		rule := ShopperMessageRule{Kind: k, On: true, Channels: slices.Clone(ChannelNames)}
+		rule := ShopperMessageRule{k, MessageRuleSetting{On: true}}
 		switch k {
 		case Reminder:
 			rule.AheadMinutes = reminderAhead
@@ -78,9 +86,6 @@ func (r ShopperMessageRule) ahead() time.Duration { return time.Duration(r.Ahead
 // check refuses what the schema lets pass.
 func (r ShopperMessageRule) check() error {
 	var flaws fault.Flaws
-	flaws.Add(!r.On || len(r.Channels) > 0, "body.channels", nil, fault.T("A kind that is on needs a channel.", "开启的消息至少需要一个渠道。"))
-	distinct := slices.Compact(slices.Sorted(slices.Values(r.Channels)))
-	flaws.Add(len(distinct) == len(r.Channels), "body.channels", strings.Join(r.Channels, ", "), fault.T("Each channel is listed once.", "每个渠道只能列出一次。"))
 	flaws.Add(!r.On || r.Kind != Reminder || r.AheadMinutes >= 5, "body.ahead_minutes", r.AheadMinutes,
 		fault.T("Reminders begin at least 5 minutes before the opening: the last minute is the crowd's.", "开抢提醒至少提前 5 分钟，开抢前最后一分钟不再发送。"))
 	flaws.Add(!r.On || r.Kind != Deadline || r.AheadMinutes >= 1, "body.ahead_minutes", r.AheadMinutes,
@@ -91,7 +96,7 @@ func (r ShopperMessageRule) check() error {
 // rulesFor is how long rules are remembered: how late a change takes effect.
 const rulesFor = 2 * time.Second
 
-// rules are the current ones.
+// rules are the current ones, with the texts.
 func (s *Service) rules(ctx context.Context) (Rules, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,17 +112,28 @@ func (s *Service) rules(ctx context.Context) (Rules, error) {
 
 func (s *Service) readRules(ctx context.Context) (r Rules, err error) {
 	raw, err := messagedb.New(s.deps.DB).Rules(ctx)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return defaultRules(), nil
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		r, err = defaultRules(), nil
+	case err == nil:
+		err = json.Unmarshal(raw, &r)
 	}
 	if err == nil {
-		err = json.Unmarshal(raw, &r)
+		r.texts, err = s.readTexts(ctx)
 	}
 	return r, failed("read the shop's rules", err)
 }
 
+// forgetRules makes this instance read the rules again.
+func (s *Service) forgetRules() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.readAt = time.Time{}
+}
+
 // change changes the rules in a transaction, and records it.
-func (s *Service) change(ctx context.Context, to func(r *Rules) error) (now Rules, err error) {
+func (s *Service) change(ctx context.Context, to func(r *Rules)) (now Rules, err error) {
+	defer s.forgetRules()
 	defaults, err := json.Marshal(defaultRules())
 	if err != nil {
 		return now, failed("encode the rules", err)
@@ -128,28 +144,21 @@ func (s *Service) change(ctx context.Context, to func(r *Rules) error) (now Rule
 		if err != nil {
 			return err
 		}
-		var before Rules
-		if err := errors.Join(json.Unmarshal(raw, &before), json.Unmarshal(raw, &now)); err != nil {
-			return failed("read the shop's rules", err)
-		}
-		if err := to(&now); err != nil {
+		if err := json.Unmarshal(raw, &now); err != nil {
 			return err
 		}
+		before := now
+		before.Kinds = slices.Clone(now.Kinds)
+		to(&now)
 		if raw, err = json.Marshal(now); err != nil {
-			return failed("encode the rules", err)
+			return err
 		}
 		if err := q.PutRules(ctx, raw); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, "message.rules", "messages", audit.Change{Before: before, After: now})
 	})
-	if err != nil {
-		return now, unreachable(err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.read, s.readAt = now, time.Now()
-	return now, nil
+	return now, unreachable(err)
 }
 
 // quiet returns the quiet hours that a moment lies in.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"stampede/notify/message/internal/messagedb"
+	"stampede/order/orderevent"
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/lease"
@@ -26,30 +27,19 @@ const (
 	scheduleEvery = 5 * time.Second
 	// walkPage is how many messages a step of a walk makes in one transaction.
 	walkPage = 1000
-	// calm is how long before an opening the last reminder is sent: then the crowd comes.
+	// calm is how long before an opening the last reminder is sent: the crowd comes in that minute.
 	calm = time.Minute
 	// farthest is how far ahead openings are looked at: a reminder that would fall into the quiet hours goes out before them.
 	farthest = 26 * time.Hour
-	// forgetEvery and forgetAtMost bound the deletion of old rows.
-	forgetEvery  = 10 * time.Minute
+	// forgetAtMost rows are deleted each forgetEvery, seven million a day, so that a sale of the past does not weigh on
+	// one of today.
+	forgetEvery  = time.Minute
 	forgetAtMost = 5000
 )
 
 // work makes and sends messages until ctx ends, while no other instance does.
 func (s *Service) work(ctx context.Context) error {
-	if len(s.deps.Channels) == 0 {
-		<-ctx.Done()
-		return nil
-	}
-	return app.Loop{
-		Every: leaderLife / 3, Log: s.deps.Log, Failed: "messages are not sent, trying again",
-		Do: func(ctx context.Context) error {
-			if _, err := lease.Hold(ctx, s.deps.DB, s.deps.Log, "messages", s.holder, leaderLife, s.lead); ctx.Err() == nil {
-				return err
-			}
-			return nil // the end of ctx is no outage
-		},
-	}.Run(ctx)
+	return lease.Campaign(ctx, s.deps.DB, s.deps.Log, "messages", s.holder, leaderLife, "messages are not sent, trying again", s.lead)
 }
 
 // due wakes the sender.
@@ -80,59 +70,66 @@ func (s *Service) remind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rule, now := rules.of(Reminder), s.now()
-	if !rule.On {
+	now := s.now()
+	if !rules.of(Reminder).On {
 		return nil
 	}
+	var due []seckillevent.Opening
+	var names []string
 	for _, o := range s.deps.Sale.Openings(now.Add(calm), now.Add(farthest)) {
-		from, until := rules.reminding(o.OpensAt.In(s.deps.Zone))
-		if now.Before(from) || !now.Before(until) {
-			continue
-		}
-		if err := s.remindOf(ctx, o, now, until); err != nil {
-			return err
+		if from, until := rules.reminding(o.OpensAt.In(s.deps.Zone)); !now.Before(from) && now.Before(until) {
+			due, names = append(due, o), append(names, walkOf(o))
 		}
 	}
-	return nil
+	walks, err := s.walks(ctx, names...)
+	for _, o := range due {
+		_, until := rules.reminding(o.OpensAt.In(s.deps.Zone))
+		if err == nil {
+			err = s.remindOf(ctx, rules, o, walks[walkOf(o)], until)
+		}
+	}
+	return err
 }
 
-// reminding is when the reminders of an opening are sent: shortly before it, or before the quiet hours that it lies in.
+// reminding is when the reminders of an opening are sent: shortly before it, or before the quiet hours in which that
+// would end.
 func (r *Rules) reminding(opens time.Time) (from, until time.Time) {
-	ahead := r.of(Reminder).ahead()
-	from, until = opens.Add(-ahead), opens.Add(-calm)
-	if quiet, _, is := r.quiet(from); is {
-		until = quiet
-		from = until.Add(-ahead)
+	until = opens.Add(-calm)
+	from = opens.Add(-r.of(Reminder).ahead())
+	if quiet, _, is := r.quiet(until); is {
+		from, until = quiet.Add(-r.of(Reminder).ahead()), quiet
 	}
 	return from, until
 }
 
-// sessionOf names what a reminder is about: with its time, so that a session that is moved is told again.
+// walkOf names the walk over an item's reservations.
+func walkOf(o seckillevent.Opening) string { return "reminder " + strconv.FormatInt(o.ItemID, 10) }
+
+// sessionOf names what a reminder is about: with its time, so that a session that is moved gets new ones.
 func sessionOf(o seckillevent.Opening) string {
 	return "session " + strconv.FormatInt(o.SessionID, 10) + " " + o.OpensAt.UTC().Format(time.RFC3339)
 }
 
-func (s *Service) remindOf(ctx context.Context, o seckillevent.Opening, now, until time.Time) error {
-	w, err := s.walk(ctx, "reminder "+strconv.FormatInt(o.ItemID, 10))
-	if err != nil {
-		return err
-	}
+func (s *Service) remindOf(ctx context.Context, rules Rules, o seckillevent.Opening, w messagedb.NotifyMessageWalk, until time.Time) error {
 	if !w.At.Equal(o.OpensAt) {
-		w = messagedb.NotifyMessageWalk{Name: w.Name, At: o.OpensAt}
+		w = messagedb.NotifyMessageWalk{Name: walkOf(o), At: o.OpensAt}
 	}
+	now := s.now()
 	for !w.Done {
 		users, err := s.deps.Reserved.ReservedBy(ctx, o.ItemID, w.AfterUser, s.page)
 		if err != nil {
-			return fmt.Errorf("message: read reservations: %w", err)
+			return failed("read reservations", err)
 		}
 		if w.Done = len(users) < int(s.page); len(users) > 0 {
 			w.AfterUser = users[len(users)-1]
 		}
 		drafts := make([]draft, len(users))
 		for i, user := range users {
-			drafts[i] = draft{user: user, about: sessionOf(o), facts: facts{Item: o.Title, At: o.OpensAt}, from: spread(user, now, until), expire: until}
+			drafts[i] = draft{
+				user: user, about: sessionOf(o), facts: facts{Item: o.Title, At: o.OpensAt}, from: spread(user, now, until), expire: until,
+			}
 		}
-		if err := s.saved(ctx, Reminder, drafts, w); err != nil {
+		if err := s.saved(ctx, rules, Reminder, drafts, w); err != nil {
 			return err
 		}
 	}
@@ -157,46 +154,56 @@ func (s *Service) warn(ctx context.Context) error {
 	if !rule.On {
 		return nil
 	}
-	w, err := s.walk(ctx, "deadline")
+	const name = "deadline"
+	walks, err := s.walks(ctx, name)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	if w.At.Before(now) {
+	w, now := walks[name], s.now()
+	if w.Name = name; w.At.Before(now) {
 		w.At, w.AfterNo = now, ids.ID{} // those before are over
 	}
 	for more := true; more; {
 		orders, err := s.deps.Orders.Unpaid(ctx, w.At, w.AfterNo, now.Add(rule.ahead()), int(s.page))
 		if err != nil {
-			return fmt.Errorf("message: read unpaid orders: %w", err)
+			return failed("read unpaid orders", err)
 		}
 		if more = len(orders) == int(s.page); len(orders) == 0 {
 			return nil
 		}
 		last := orders[len(orders)-1]
 		w.At, w.AfterNo = last.PayDeadline, last.No
-		if err := s.saved(ctx, Deadline, warnings(orders, rule.ahead()), w); err != nil {
+		if err := s.saved(ctx, rules, Deadline, warnings(orders, rule.ahead()), w); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// walk reads how far a walk has come.
-func (s *Service) walk(ctx context.Context, name string) (messagedb.NotifyMessageWalk, error) {
-	w, err := messagedb.New(s.deps.DB).Walk(ctx, name)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return messagedb.NotifyMessageWalk{Name: name}, nil
+// warnings are the drafts about unpaid orders.
+func warnings(orders []orderevent.Order, ahead time.Duration) []draft {
+	return aboutOrders(orders, func(o *orderevent.Order, d *draft) bool {
+		d.facts.At, d.expire = o.PayDeadline, o.PayDeadline
+		return o.PayDeadline.Sub(o.CreatedAt) >= 2*ahead
+	})
+}
+
+// walks reads how far those of the walks have come that have begun.
+func (s *Service) walks(ctx context.Context, names ...string) (map[string]messagedb.NotifyMessageWalk, error) {
+	found := make(map[string]messagedb.NotifyMessageWalk, len(names))
+	if len(names) == 0 {
+		return found, nil
 	}
-	if err != nil {
-		return w, fmt.Errorf("message: read the walk %s: %w", name, err)
+	rows, err := messagedb.New(s.deps.DB).Walks(ctx, names)
+	for _, w := range rows {
+		found[w.Name] = w
 	}
-	return w, nil
+	return found, failed("read the walks", err)
 }
 
 // saved makes messages together with the place of their walk.
-func (s *Service) saved(ctx context.Context, k Kind, drafts []draft, w messagedb.NotifyMessageWalk) error {
-	made, err := s.prepare(ctx, k, drafts)
+func (s *Service) saved(ctx context.Context, rules Rules, k Kind, drafts []draft, w messagedb.NotifyMessageWalk) error {
+	made, err := s.prepare(ctx, rules, k, drafts)
 	if err != nil {
 		return err
 	}
@@ -211,17 +218,16 @@ func (s *Service) saved(ctx context.Context, k Kind, drafts []draft, w messagedb
 	})
 }
 
-// forgetOld deletes what has ended long ago, in bounded steps.
+// forgetOld deletes some of what has ended long ago, and counts what waits.
 func (s *Service) forgetOld(ctx context.Context) error {
 	q := messagedb.New(s.deps.DB)
-	err := errors.Join(q.ForgetAsks(ctx, forgetAtMost), q.ForgetWalks(ctx))
-	for n := int64(forgetAtMost); n == forgetAtMost && err == nil; {
-		n, err = q.ForgetOld(ctx, messagedb.ForgetOldParams{Before: placeOf(s.now().Add(-s.deps.Keep)), Most: forgetAtMost})
-	}
-	if err != nil {
-		return fmt.Errorf("message: delete what is old: %w", err)
+	old := messagedb.ForgetOldParams{Before: placeOf(s.now().Add(-s.deps.Keep)), Most: forgetAtMost}
+	if err := errors.Join(q.ForgetAsks(ctx, forgetAtMost), q.ForgetWalks(ctx), q.ForgetOld(ctx, old)); err != nil {
+		return failed("delete what is old", err)
 	}
 	waiting, err := q.Waiting(ctx)
-	s.waiting.Set(float64(waiting))
-	return err
+	if err == nil {
+		s.waiting.Set(float64(waiting))
+	}
+	return failed("count what waits", err)
 }

@@ -4,24 +4,27 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"stampede/notify/message/internal/messagedb"
 	"stampede/platform/base/app"
-	"stampede/platform/base/ids"
-	"stampede/platform/edge/httpx"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/outbound"
 )
 
 const (
 	// claimAtMost is how many messages a batch has: a statement for a hundred costs what one for ten does.
 	claimAtMost = 100
-	// sideBySide bounds the calls to the channels at a time: 16 to a gateway that takes 80 ms are 200 a second.
+	// sideBySide bounds the calls at a time: 16 to a gateway that takes 80 ms are 200 a second.
 	sideBySide = 16
-	// claimFor is how long a claim lasts; a batch ends before, so that no other process sends the same at the same time.
+	// claimFor is how long a claim lasts. The calls of a batch begin within batchFor, and the sender ends each within some
+	// seconds, so that no other process sends the same at the same time.
 	claimFor, batchFor = time.Minute, 40 * time.Second
 	// settleFor bounds the note of what was sent, which is made even if the process is being stopped.
 	settleFor = 5 * time.Second
@@ -51,6 +54,7 @@ const (
 	reasonOff          = "switched off"
 	reasonMoved        = "the session was moved or ended"
 	reasonExpired      = "too late"
+	reasonUnclear      = "it may have been sent"
 )
 
 // sendLoop sends what is due.
@@ -75,7 +79,7 @@ func (s *Service) sendLoop(ctx context.Context) error {
 // outcome is what becomes of a claimed message.
 type outcome struct {
 	state, reason, channel, recipient string
-	parts                             int32
+	parts                             int
 	next                              time.Time
 	tried                             int32 // attempts that this was
 }
@@ -92,188 +96,159 @@ func (s *Service) batch(ctx context.Context, offers bool) (int, error) {
 		return 0, err // the claims end by themselves
 	}
 	outcomes := make([]outcome, len(rows))
-	sending, stop := context.WithTimeout(ctx, batchFor)
+	starting, stop := context.WithTimeout(ctx, batchFor)
 	defer stop()
 	var calls errgroup.Group
 	calls.SetLimit(sideBySide)
 	for i := range rows {
-		m, ready := b.decide(&rows[i], &outcomes[i])
+		out := &outcomes[i]
+		letters, ready := b.decide(&rows[i], out)
 		if !ready {
 			continue
 		}
-		if s.limit.Wait(sending) != nil { // it is given back
-			outcomes[i] = outcome{state: waiting, next: s.now()}
+		if s.limit.Wait(starting) != nil { // it is given back
+			*out = outcome{state: waiting, next: s.now()}
 			continue
 		}
 		calls.Go(func() error {
-			b.send(sending, &rows[i], m, &outcomes[i])
+			// A provider may have sent what a stop interrupts: the sender's own time-out ends the call.
+			b.send(context.WithoutCancel(ctx), &rows[i], letters, out)
 			return nil
 		})
 	}
 	_ = calls.Wait() // they report in outcomes
-	if b.refused > 0 {
-		err = alarmBudget.Raise(ctx, s.deps.DB, "messages", fmt.Sprintf("%d were used, of %d a %s.", b.rules.Budget-b.room, b.rules.Budget, b.rules.BudgetPer))
+	if b.exceeded.Load() {
+		used := fmt.Sprintf("%d were used, of %d a %s.", b.rules.Budget-b.room.Load(), b.rules.Budget, b.rules.BudgetPer)
+		err = alarmBudget.Raise(ctx, s.deps.DB, "messages", used)
 	}
-	if e := s.settle(ctx, q, rows, outcomes); e != nil {
-		err = e
-	}
-	return len(rows), err
+	return len(rows), errors.Join(err, s.settle(ctx, q, rows, outcomes))
 }
 
 // work on a batch.
 type work struct {
 	*Service
-	rules   Rules
-	texts   texts
-	reached map[string]map[int64][]reach // by the kind's channels
-	offers  bool
-	live    map[string]bool // what reminders may be about
-	room    int64           // of the budget
-	refused int
-	now     time.Time
+	rules    Rules
+	readers  map[int64]reader
+	offers   bool
+	live     map[string]bool // what reminders may be about
+	room     atomic.Int64    // of the budget
+	exceeded atomic.Bool
 }
 
 // prepareBatch reads what the messages of a batch need, each with one statement.
 func (s *Service) prepareBatch(ctx context.Context, rows []messagedb.ClaimRow, offers bool) (b *work, err error) {
-	b = &work{Service: s, offers: offers, reached: map[string]map[int64][]reach{}, now: s.now()}
+	b = &work{Service: s, offers: offers}
 	if b.rules, err = s.rules(ctx); err != nil {
-		return nil, err
-	}
-	if b.texts, err = s.textsNow(ctx); err != nil {
 		return nil, err
 	}
 	users := make([]int64, len(rows))
 	for i := range rows {
 		users[i] = rows[i].UserID
 	}
-	for i := range rows {
-		channels := b.rules.of(Kind(rows[i].Kind)).Channels
-		key := strings.Join(channels, " ")
-		if _, has := b.reached[key]; has {
-			continue
-		}
-		if b.reached[key], err = s.addresses(ctx, channels, users); err != nil {
-			return nil, err
-		}
-	}
-	if !offers {
-		return b, nil
+	if b.readers, err = s.readers(ctx, b.rules.texts, users); err != nil || !offers {
+		return b, err
 	}
 	b.live = map[string]bool{}
-	for _, o := range s.deps.Sale.Openings(b.now, b.now.Add(farthest)) {
+	now := s.now()
+	for _, o := range s.deps.Sale.Openings(now, now.Add(farthest)) {
 		b.live[sessionOf(o)] = true
 	}
 	if b.rules.Budget > 0 {
-		used, err := messagedb.New(s.deps.DB).PartsSince(ctx, b.rules.budgetFrom(b.now.In(s.deps.Zone)))
+		used, err := messagedb.New(s.deps.DB).PartsSince(ctx, b.rules.budgetFrom(now.In(s.deps.Zone)))
 		if err != nil {
 			return nil, failed("read what was spent", err)
 		}
-		b.room = max(0, b.rules.Budget-used)
+		b.room.Store(max(0, b.rules.Budget-used))
 	}
 	return b, nil
 }
 
-// ready is a message with the places that it may go to.
-type ready struct {
-	ways  []reach
-	texts []Text // one for each way
-	parts []int32
-}
-
-// decide writes a message's texts, or notes why it is not sent now.
-func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (ready, bool) {
-	k := Kind(row.Kind)
-	rule := b.rules.of(k)
-	drop := func(reason string) (ready, bool) {
-		*out = outcome{state: dropped, reason: reason, next: b.now}
-		return ready{}, false
+// decide writes a message for each channel that reaches its reader, or notes why it is not sent now.
+func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter, ready bool) {
+	k, now, to := Kind(row.Kind), b.now(), b.readers[row.UserID]
+	end := func(state, reason string) ([]letter, bool) {
+		*out = outcome{state: state, reason: reason, next: now}
+		return nil, false
 	}
 	switch {
-	case !row.ExpiresAt.After(b.now):
-		*out = outcome{state: dead, reason: reasonExpired, next: b.now}
-		return ready{}, false
-	case !rule.On:
-		return drop(reasonOff)
+	case !row.ExpiresAt.After(now):
+		return end(dead, reasonExpired)
+	case !b.rules.of(k).On:
+		return end(dropped, reasonOff)
 	case b.offers && !row.WantsOffers:
-		return drop(reasonUnsubscribed)
+		return end(dropped, reasonUnsubscribed)
 	case k == Reminder && !b.live[row.About]:
-		return drop(reasonMoved)
+		return end(dropped, reasonMoved)
 	}
-	if _, until, quiet := b.rules.quiet(b.now.In(b.deps.Zone)); b.offers && quiet {
+	if _, until, quiet := b.rules.quiet(now.In(b.deps.Zone)); b.offers && quiet {
 		if !until.Before(row.ExpiresAt) {
-			return drop(reasonQuiet)
+			return end(dropped, reasonQuiet)
 		}
 		*out = outcome{state: waiting, next: until}
-		return ready{}, false
+		return nil, false
 	}
 	f, err := decodeFacts(row.Facts)
 	if err != nil {
-		*out = outcome{state: dead, reason: err.Error(), next: b.now}
-		return ready{}, false
+		return end(dead, err.Error())
 	}
-	m := ready{ways: b.reached[strings.Join(rule.Channels, " ")][row.UserID]}
-	if len(m.ways) == 0 {
-		return drop(reasonNoAddress)
-	}
-	most := int32(0)
-	for _, way := range m.ways {
-		t, parts := b.write(row, k, &f, way)
-		m.texts, m.parts, most = append(m.texts, t), append(m.parts, parts), max(most, parts)
-	}
-	if b.offers && b.rules.Budget > 0 {
-		if int64(most) > b.room {
-			b.refused++
-			return drop(reasonBudget)
+	language := b.rules.languageOf(row.Language, to[channelSMS])
+	for _, channel := range channels {
+		p := place{k, channel, language}
+		if to[channel] != "" && (channel == channelSMS || b.rules.texts.has(p)) {
+			letters = append(letters, b.compose(p, b.rules.texts.of(p), &f, row.UserID, row.OrderNo, row.ID, to[channel]))
 		}
-		b.room -= int64(most)
 	}
-	return m, true
+	if len(letters) == 0 {
+		return end(dropped, reasonNoAddress)
+	}
+	return letters, true
 }
 
-// write fills the text of a message for a channel.
-func (b *work) write(row *messagedb.ClaimRow, k Kind, f *facts, way reach) (Text, int32) {
-	lang := b.rules.languageOf(row.Language, way.address)
-	words := f.words(row.OrderNo, lang, b.now, b.deps.Zone)
-	if k.Offer() {
-		words[fillUnsubscribe] = b.unsubscribeLink(row.UserID)
+// affords takes the SMS of an offer from the budget, if they are left.
+func (b *work) affords(parts int) bool {
+	if !b.offers || b.rules.Budget == 0 || b.room.Add(-int64(parts)) >= 0 {
+		return true
 	}
-	m := b.compose(b.texts.of(k, way.channel, lang), k, way.channel, lang, words, row.OrderNo)
-	m.ID, m.To = row.ID.String(), way.address
-	return m, partsOf(way.channel, m.Body, way.address)
+	b.room.Add(int64(parts))
+	b.exceeded.Store(true)
+	return false
 }
 
-// partsOf is what a channel charges for a text.
-func partsOf(channel, text, address string) int32 {
-	if channel != ChannelSMS {
-		return 1
+// send sends a message by the first channel that takes it, unless its time has passed while it waited for its turn.
+func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []letter, out *outcome) {
+	now := b.now()
+	if !row.ExpiresAt.After(now) {
+		*out = outcome{state: dead, reason: reasonExpired, next: now}
+		return
 	}
-	return int32(Parts(text, strings.HasPrefix(address, china))) //nolint:gosec // a text has some thousand characters at most
-}
-
-// send tries the ways in their order until one takes the message.
-func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, m ready, out *outcome) {
-	*out = outcome{tried: 1}
-	for i, way := range m.ways {
-		channel := b.deps.Channels[way.channel]
-		out.channel, out.recipient, out.parts = way.channel, channel.Masked(way.address), m.parts[i]
-		err := channel.Send(ctx, m.texts[i])
-		if err == nil {
-			out.state, out.reason, out.next = sent, "", b.now
-			b.done.WithLabelValues(row.Kind, way.channel, sent).Inc()
+	for _, l := range letters {
+		*out = outcome{next: now, tried: 1, channel: l.channel, recipient: l.recipient(), parts: l.parts}
+		if !b.affords(l.parts) {
+			out.state, out.reason = dropped, reasonBudget
 			return
 		}
-		b.done.WithLabelValues(row.Kind, way.channel, "failed").Inc()
-		out.reason = short(err.Error())
-		if !final(err) {
-			out.state = waiting
-			out.next = b.now.Add(b.backoff[min(int(row.Attempts), len(b.backoff))-1])
+		err := b.deliver(ctx, l)
+		if err == nil {
+			out.state = sent
+			b.done.WithLabelValues(row.Kind, l.channel, sent).Inc()
+			return
+		}
+		b.done.WithLabelValues(row.Kind, l.channel, "failed").Inc()
+		refused, coded := errors.AsType[*fault.Error](err)
+		switch out.reason = short(err.Error()); {
+		case errors.Is(err, outbound.ErrUnclear): // an operator decides about a second one
+			out.state, out.reason = dead, short(reasonUnclear+": "+err.Error())
+			return
+		case coded && refused.Kind != fault.Unavailable:
+			out.state = dead // unless the next channel takes it
+		default:
+			out.state, out.next = waiting, now.Add(b.backoff[min(int(row.Attempts), len(b.backoff))-1])
 			if !out.next.Before(row.ExpiresAt) { // a last time, shortly before it is worth nothing
-				out.next = b.now.Add(row.ExpiresAt.Sub(b.now) / 2)
+				out.next = now.Add(row.ExpiresAt.Sub(now) / 2)
 			}
 			return
 		}
 	}
-	out.state, out.next = dead, b.now
 }
 
 // settle notes what became of a batch. It ends even if ctx has: what was sent must not be sent again.
@@ -282,8 +257,10 @@ func (s *Service) settle(ctx context.Context, q *messagedb.Queries, rows []messa
 	defer stop()
 	p := messagedb.SettleParams{Day: dayOf(s.now().In(s.deps.Zone))}
 	for i, o := range outcomes {
-		p.Ids, p.States, p.Reasons, p.Channels = append(p.Ids, rows[i].ID), append(p.States, o.state), append(p.Reasons, o.reason), append(p.Channels, o.channel)
-		p.Recipients, p.Parts, p.NextTries, p.Tried = append(p.Recipients, o.recipient), append(p.Parts, o.parts), append(p.NextTries, o.next), append(p.Tried, o.tried)
+		p.Ids, p.States, p.Reasons = append(p.Ids, rows[i].ID), append(p.States, o.state), append(p.Reasons, o.reason)
+		p.Channels = append(p.Channels, o.channel)
+		p.Recipients, p.Parts = append(p.Recipients, o.recipient), append(p.Parts, int32(o.parts)) //nolint:gosec // some
+		p.NextTries, p.Tried = append(p.NextTries, o.next), append(p.Tried, o.tried)
 		if o.state == dead || o.state == dropped {
 			s.done.WithLabelValues(rows[i].Kind, o.channel, o.state).Inc()
 		}
@@ -327,29 +304,4 @@ func (s *Service) unsubscriber(token string) (user int64, ok bool) {
 		return 0, false
 	}
 	return int64(binary.BigEndian.Uint64(raw)), true //nolint:gosec // an id
-}
-
-// compose puts a text together.
-func (s *Service) compose(t text, k Kind, channel string, lang httpx.Language, words map[string]string, no ids.ID) Text {
-	words[fillShop], words[fillLink] = s.deps.Signature, s.deps.BaseURL+"/"
-	if !no.IsZero() {
-		words[fillLink] += "?order=" + no.String()
-	}
-	m := Text{
-		Kind: k, Language: lang, Subject: fill(t.Subject, words), Body: fill(t.Body, words), Template: t.Template, Params: paramsOf(t.Body, words), Link: words[fillLink],
-		Unsubscribe: words[fillUnsubscribe],
-	}
-	switch channel {
-	case ChannelSMS:
-		m.Body = [...]string{httpx.English: "[" + s.deps.Signature + "] ", httpx.Chinese: "【" + s.deps.Signature + "】"}[lang] + m.Body
-		if k.Offer() {
-			m.Body += optOut[lang]
-		}
-	case ChannelMail:
-		m.Body += "\n\n" + s.deps.Signature + "\n" + m.Link
-		if k.Offer() {
-			m.Body += "\n\n" + [...]string{httpx.English: "Unsubscribe: ", httpx.Chinese: "退订："}[lang] + m.Unsubscribe
-		}
-	}
-	return m
 }

@@ -19,6 +19,8 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/identity/sms"
+	"stampede/platform/identity/wechatmsg"
 	"stampede/platform/store/pulse"
 	"stampede/platform/watch/alarm"
 	"stampede/seckill/seckillevent"
@@ -61,9 +63,16 @@ type Reservations interface {
 
 // Deps are the module's dependencies.
 type Deps struct {
-	DB       *pgxpool.Pool
-	Pulse    *pulse.Pulse // nil: the sender looks by itself
-	Channels map[string]Channel
+	DB    *pgxpool.Pool
+	Pulse *pulse.Pulse // nil: the sender looks by itself
+	// Sender sends SMS, apart from the codes of logins, which must not wait behind messages. nil: there are none.
+	Sender sms.Sender
+	// Phones returns the phones of those of the users who have one, in E.164; Reach is where the shop sends to.
+	Phones func(ctx context.Context, users []int64) (map[int64]string, error)
+	Reach  sms.Reach
+	// WeChat sends to those who have linked it: OpenIDs returns their openids, by the app's id. nil: the shop has no app.
+	WeChat   *wechatmsg.Client
+	OpenIDs  func(ctx context.Context, users []int64) (map[int64]map[string]string, error)
 	Orders   Orders
 	Sale     Sale
 	Reserved Reservations
@@ -77,7 +86,7 @@ type Deps struct {
 	Metrics     prometheus.Registerer
 }
 
-// Service tells shoppers what happens to them. Safe for concurrent use.
+// Service makes and sends messages to shoppers. Safe for concurrent use.
 type Service struct {
 	deps    Deps
 	keys    auth.Ring
@@ -106,12 +115,14 @@ func New(cfg Settings, deps Deps) *Service {
 		done: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_shopper_messages_total", Help: "Attempts to send messages to shoppers, by kind, channel and result: sent, failed, dead or dropped.",
 		}, []string{"kind", "channel", "result"}),
-		waiting: auto.NewGauge(prometheus.GaugeOpts{Name: "stampede_shopper_messages_waiting", Help: "Messages to shoppers that are to be sent, as the sending instance counts them."}),
-		now:     time.Now, backoff: backoff, idle: idleEvery, page: walkPage,
+		waiting: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "stampede_shopper_messages_waiting", Help: "Messages to shoppers that are to be sent, as the sending instance counts them.",
+		}),
+		now: time.Now, backoff: backoff, idle: idleEvery, page: walkPage,
 	}
 	for _, k := range Kinds { // a counter that begins at 0 shows its first increase
 		for _, result := range []string{sent, "failed", dead, dropped} {
-			s.done.WithLabelValues(string(k), ChannelSMS, result)
+			s.done.WithLabelValues(string(k), channelSMS, result)
 		}
 	}
 	return s
@@ -119,13 +130,16 @@ func New(cfg Settings, deps Deps) *Service {
 
 // Workers make and send messages on one instance at a time.
 func (s *Service) Workers() []app.Worker {
+	if len(s.available()) == 0 {
+		return nil
+	}
 	return []app.Worker{{Name: "messages", Run: s.work}}
 }
 
 var (
 	alarmDead = alarm.Define("messages-dead", alarm.Warning,
-		fault.T("Messages to shoppers could not be sent until they were worth nothing, or every channel refused them.",
-			"给顾客的消息在失去意义之前未能发出，或被所有渠道拒绝。"),
+		fault.T("Messages to shoppers were refused, may have been sent without an answer, or could not be sent until they were worth nothing.",
+			"给顾客的消息被拒绝、可能已发出但未收到应答，或在失去意义之前未能发出。"),
 		fault.T("Read the reasons under Messages in the back office, repair the gateway or the text, and send them again there.",
 			"在后台“消息”中查看原因，修复短信网关或文案后重新发送。"))
 	alarmBudget = alarm.Define("messages-budget", alarm.Warning,
@@ -139,9 +153,10 @@ var (
 func (s *Service) Probes() []alarm.Probe {
 	const lately = time.Hour
 	return []alarm.Probe{{Alarm: alarmDead, Every: time.Minute, Shared: true, Look: func(ctx context.Context) (found []alarm.Finding, err error) {
-		rows, err := messagedb.New(s.deps.DB).Dead(ctx, placeOf(s.now().Add(-lately)))
+		rows, err := messagedb.New(s.deps.DB).Dead(ctx, s.now().Add(-lately))
 		for _, r := range rows {
-			found = append(found, alarm.Finding{Subject: "messages " + r.Kind, Detail: fmt.Sprintf("%d of the last hour; one of the reasons: %s", r.Messages, r.Reason)})
+			detail := fmt.Sprintf("%d in the last hour; one of the reasons: %s", r.Messages, r.Reason)
+			found = append(found, alarm.Finding{Subject: "messages " + r.Kind, Detail: detail})
 		}
 		return found, err
 	}}}

@@ -184,9 +184,9 @@ func (b *bundle) instance() *Service {
 	cfg.URL, cfg.Secret, cfg.Attempts, cfg.BreakerFailures = b.gw.URL, secret, 1, 1000
 	sender := sms.NewGateway(cfg, time.Now, slog.New(slog.DiscardHandler))
 	b.t.Cleanup(sender.CloseIdleConnections)
-	accounts := &account.Store{DB: b.db, Config: account.Config{SMSReach: sms.Reach{sms.Everywhere}}}
+	accounts := &account.Store{DB: b.db}
 	s := New(Settings{Rate: 5000}, Deps{
-		DB: b.db, Channels: Channels(accounts, sender), Orders: b.orders, Sale: b.sale, Reserved: b.sale, Signature: "好店", BaseURL: "https://shop.example",
+		DB: b.db, Sender: sender, Phones: accounts.PhonesOf, Reach: sms.Reach{sms.Everywhere}, OpenIDs: accounts.OpenIDsOf, Orders: b.orders, Sale: b.sale, Reserved: b.sale, Signature: "好店", BaseURL: "https://shop.example",
 		SigningKeys: [][]byte{[]byte("a signing key")}, Zone: time.UTC, Keep: 24 * time.Hour, Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	s.backoff, s.idle = []time.Duration{10 * time.Millisecond}, 10*time.Millisecond
@@ -256,7 +256,7 @@ func (b *bundle) ask(user int64, role auth.Role, method, path string, body any) 
 func (b *bundle) rule(to func(r *Rules)) {
 	b.t.Helper()
 	ctx := auth.Into(b.t.Context(), auth.Principal{UserID: 7, Role: auth.Admin})
-	_, err := b.change(ctx, func(r *Rules) error { to(r); return nil })
+	_, err := b.change(ctx, to)
 	require.NoError(b.t, err)
 }
 

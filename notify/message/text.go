@@ -15,6 +15,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/sms"
 )
 
 // facts are what a message's text is filled with, as stored.
@@ -68,9 +69,9 @@ func fill(text string, words map[string]string) string {
 }
 
 // paramsOf are the placeholders of a text with their values, in its order.
-func paramsOf(text string, words map[string]string) (params []Param) {
+func paramsOf(text string, words map[string]string) (params []sms.Param) {
 	for _, found := range placeholder.FindAllStringSubmatch(text, -1) {
-		params = append(params, Param{Name: found[1], Value: words[found[1]]})
+		params = append(params, sms.Param{Name: found[1], Value: words[found[1]]})
 	}
 	return params
 }
@@ -90,7 +91,8 @@ func checkText(flaws *fault.Flaws, location string, k Kind, text string) {
 // sampleFacts fill a preview.
 func sampleFacts(now time.Time) facts {
 	return facts{
-		Item: "Phone 12 Pro", Quantity: 1, Amount: 9900, Currency: "CNY", At: now.Add(15 * time.Minute).Truncate(time.Minute), Carrier: "SF Express", Tracking: "SF1234567890",
+		Item: "Phone 12 Pro", Quantity: 1, Amount: 9900, Currency: "CNY", At: now.Add(15 * time.Minute).Truncate(time.Minute),
+		Carrier: "SF Express", Tracking: "SF1234567890",
 	}
 }
 

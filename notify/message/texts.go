@@ -2,8 +2,8 @@ package message
 
 import (
 	"context"
+	"slices"
 	"strings"
-	"time"
 
 	"stampede/notify/message/internal/messagedb"
 	"stampede/platform/edge/httpx"
@@ -12,9 +12,8 @@ import (
 
 // text is a text with its placeholders.
 type text struct {
-	Subject, Body string
-	Template      string // the provider's name of it
-	UpdatedAt     time.Time
+	Body     string
+	Template string // the provider's name of it, or WeChat's
 }
 
 // place names a text.
@@ -52,27 +51,41 @@ func templateKey(k Kind, lang httpx.Language) string {
 	return templates[k].Key
 }
 
-// of is the shop's text, or the built-in one.
-func (t texts) of(k Kind, channel string, lang httpx.Language) text {
-	if own, has := t[place{k, channel, lang}]; has {
-		return own
+// has reports whether the shop has written a text.
+func (t texts) has(p place) bool { _, has := t[p]; return has }
+
+// anyOf reports whether the shop has written a text for one of the channels.
+func (t texts) anyOf(channels ...string) bool {
+	for p := range t {
+		if slices.Contains(channels, p.channel) {
+			return true
+		}
 	}
-	return text{Subject: subjects[k][lang], Body: bodies[k][lang], Template: templateKey(k, lang)}
+	return false
 }
 
-// textsNow reads the shop's own texts: some rows.
-func (s *Service) textsNow(ctx context.Context) (texts, error) {
-	rows, err := messagedb.New(s.deps.DB).Texts(ctx)
-	if err != nil {
-		return nil, failed("read the texts", err)
+// of is the shop's text, or the built-in one; empty for WeChat, which has none because templates are the shop's own.
+func (t texts) of(p place) text {
+	if own, has := t[p]; has || p.channel != channelSMS {
+		return own
 	}
+	return text{Body: bodies[p.kind][p.language], Template: templateKey(p.kind, p.language)}
+}
+
+// readTexts reads the shop's own texts: some rows.
+func (s *Service) readTexts(ctx context.Context) (texts, error) {
+	rows, err := messagedb.New(s.deps.DB).Texts(ctx)
 	own := make(texts, len(rows))
 	for _, r := range rows {
-		lang := httpx.English
-		if r.Language == languages[httpx.Chinese] {
-			lang = httpx.Chinese
-		}
-		own[place{Kind(r.Kind), r.Channel, lang}] = text{r.Subject, r.Body, r.Template, r.UpdatedAt}
+		own[placeNamed(Kind(r.Kind), r.Channel, r.Language)] = text{r.Body, r.Template}
 	}
-	return own, nil
+	return own, failed("read the texts", err)
+}
+
+// placeNamed is a place by the language's name.
+func placeNamed(k Kind, channel, language string) place {
+	if language == languages[httpx.Chinese] {
+		return place{k, channel, httpx.Chinese}
+	}
+	return place{k, channel, httpx.English}
 }

@@ -21,9 +21,8 @@ func TestBuiltInTexts(t *testing.T) {
 		for lang := range languages {
 			var flaws fault.Flaws
 			checkText(&flaws, "body", k, bodies[k][lang])
-			checkText(&flaws, "subject", k, subjects[k][lang])
 			require.NoError(t, flaws.Err())
-			v := operators{b.Service}.looks(place{k, ChannelSMS, httpx.Language(lang)}, texts{}.of(k, ChannelSMS, httpx.Language(lang)), true)
+			v := b.show(texts{}, place{k, channelSMS, httpx.Language(lang)})
 			if v.Parts > 2 || strings.ContainsAny(v.Preview, "{}") {
 				t.Errorf("%s is %d SMS: %s", k, v.Parts, v.Preview)
 			}
@@ -40,7 +39,6 @@ func TestOperatorWritesATextAndTestsIt(t *testing.T) {
 	write := func(body string) map[string]any { return map[string]any{"body": body, "template": "SMS_1"} }
 	b.ask(7, "admin", http.MethodPut, path, write("Hi {name}, {tracking}")).Want(t, "unknown placeholders", 422, "invalid", "{name} is no placeholder", "{tracking} is no placeholder", "{item}")
 	b.ask(7, "admin", http.MethodPut, path, write("Hi {item")).Want(t, "a stray brace", 422, "invalid", "A brace stands for a placeholder")
-	b.ask(7, "admin", http.MethodPut, path, map[string]any{"body": "Hi", "subject": "Hi"}).Want(t, "a subject", 422, "invalid", "Only e-mails")
 	b.ask(7, "operator", http.MethodPut, path, write("Hi")).Want(t, "an operator", 403, "forbidden")
 	b.ask(7, "viewer", http.MethodPost, path+"/preview", write("Yours: {item}")).Want(t, "preview", 200, "", `[好店] Yours: Phone 12 Pro`, `"parts":1`)
 	b.ask(7, "admin", http.MethodPut, path, write("Yours: {item}")).Want(t, "write", 200, "", `"built_in":false`)
@@ -64,14 +62,13 @@ func TestRulesAreCheckedAndApply(t *testing.T) {
 	b := setup(t, takes)
 	const path = "/api/v1/admin/shopper-message-rules"
 	b.ask(7, "viewer", http.MethodGet, path, nil).Want(t, "defaults", 200, "", `"available":["sms"]`, `"ahead_minutes":15`)
-	for says, body := range map[string]map[string]any{
-		"needs a channel":    {"on": true, "channels": []string{}},
-		"listed once":        {"on": true, "channels": []string{"sms", "sms"}, "ahead_minutes": 9},
-		"at least 5 minutes": {"on": true, "channels": []string{"sms"}, "ahead_minutes": 4},
+	for kind, body := range map[string]map[string]any{
+		"/reminder": {"on": true, "ahead_minutes": 4},
+		"/deadline": {"on": true},
 	} {
-		b.ask(7, "admin", http.MethodPut, path+"/reminder", body).Want(t, says, 422, "invalid", says)
+		b.ask(7, "admin", http.MethodPut, path+kind, body).Want(t, kind, 422, "invalid", "body.ahead_minutes")
 	}
-	b.ask(7, "admin", http.MethodPut, path+"/won", map[string]any{"on": false, "channels": []string{}}).Want(t, "off", 200, "")
+	b.ask(7, "admin", http.MethodPut, path+"/won", map[string]any{"on": false}).Want(t, "off", 200, "")
 	general := map[string]any{"language": "zh", "budget": 9, "budget_per": "day", "quiet_from": "23:00", "quiet_until": "07:00"}
 	b.ask(7, "admin", http.MethodPut, path, general).Want(t, "general", 200, "", `"budget":9`)
 	general["quiet_from"] = "24:00"

@@ -21,12 +21,12 @@ var (
 		"You will get no more reminders before an opening and no more news of returned units. Messages about your orders still come.",
 		"退订后不再收到开抢提醒和到货通知；与订单有关的消息仍会发送。",
 	}
-	unsubscribeDone = fault.Text{"You are unsubscribed. Your account's page switches the messages on again.", "已退订，可在账号页面重新开启。"}
-	unsubscribeBad  = fault.Text{"This link is not complete. Copy it in full, or switch the messages off on your account's page.", "链接不完整，请完整复制，或在账号页面关闭消息。"}
+	unsubscribeDone = fault.Text{"You are unsubscribed. Messages about your orders still come.", "已退订；与订单有关的消息仍会发送。"}
+	unsubscribeBad  = fault.Text{"This link is not complete. Copy it in full.", "链接不完整，请完整复制。"}
 	unsubscribeAway = fault.Text{"This cannot be done right now. Try again in a minute.", "暂时无法退订，请一分钟后重试。"}
 )
 
-// unsubscribePage asks: programs that look at every link of an e-mail unsubscribe nobody.
+// unsubscribePage asks: a program that opens the links of a message must not unsubscribe its reader.
 func (s shoppers) unsubscribePage(w http.ResponseWriter, r *http.Request) {
 	if _, ok := s.unsubscriber(r.URL.Query().Get("t")); !ok {
 		s.showUnsubscribe(w, r, http.StatusNotFound, unsubscribeBad, false)
@@ -35,8 +35,8 @@ func (s shoppers) unsubscribePage(w http.ResponseWriter, r *http.Request) {
 	s.showUnsubscribe(w, r, http.StatusOK, unsubscribeAsk, true)
 }
 
-// unsubscribe ends offers to a user: by the page's button, or by the one click of a mail program (RFC 8058). It needs no
-// login and no cookie, because the link is signed and made for its reader.
+// unsubscribe ends offers to a user, by the page's button. It needs no login and no cookie, because the link is signed and
+// made for its reader.
 func (s shoppers) unsubscribe(w http.ResponseWriter, r *http.Request) {
 	user, ok := s.unsubscriber(r.URL.Query().Get("t"))
 	switch {

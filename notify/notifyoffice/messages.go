@@ -32,7 +32,7 @@ var (
 			Reads: []kit.Read{{Name: "messages", Path: messagesAPI, Query: true}, {Name: "days", Path: messagesAPI + "/days"}},
 		},
 		{
-			Path: rules, Title: kit.Text{"What shoppers are told", "消息设置"}, Role: auth.Viewer, Template: "message_rules.html",
+			Path: rules, Title: kit.Text{"Rules and texts of messages", "消息设置"}, Role: auth.Viewer, Template: "message_rules.html",
 			Reads: []kit.Read{{Name: "rules", Path: rulesAPI}, {Name: "texts", Path: textsAPI}},
 		},
 		{
@@ -59,7 +59,7 @@ var messageActs = []kit.Act{
 		Title: kit.Text{"Language, budget and quiet hours", "语言、预算与免打扰"}, Done: kit.Text{"The rules are changed.", "设置已修改。"},
 		Fields: []kit.Field{
 			{Name: "language", Label: kit.Text{"Language, unless the shopper has chosen one", "默认语言（用户未选择时）"}, Kind: kit.Choice, Required: true, Options: []string{"auto", "zh", "en"}, Words: messageWords},
-			{Name: "budget", Label: kit.Text{"Budget in messages (0: none)", "消息条数预算（0 为不限）"}, Kind: kit.Whole, Required: true, Help: kit.Text{"When it is used up, reminders and units back are not sent; messages about orders are.", "用完后不再发送开抢提醒和到货通知，订单消息不受影响。"}},
+			{Name: "budget", Label: kit.Text{"Budget in SMS (0: none)", "短信条数预算（0 为不限）"}, Kind: kit.Whole, Required: true, Help: kit.Text{"When it is used up, reminders and units back are not sent; messages about orders are.", "用完后不再发送开抢提醒和到货通知，订单消息不受影响。"}},
 			{Name: "budget_per", Label: kit.Text{"Budget for a", "预算周期"}, Kind: kit.Choice, Required: true, Options: []string{"day", "month"}, Words: messageWords},
 			{Name: "quiet_from", Label: kit.Text{"Quiet hours from (such as 22:00)", "免打扰开始（如 22:00）"}, Required: true, Max: 5},
 			{Name: "quiet_until", Label: kit.Text{"until (the same time: none)", "免打扰结束（与开始相同则不启用）"}, Required: true, Max: 5},
@@ -71,7 +71,6 @@ var messageActs = []kit.Act{
 		Title: kit.Text{"Change", "修改"}, Done: kit.Text{"The kind is changed.", "该类消息已修改。"},
 		Fields: []kit.Field{
 			{Name: "on", Label: kit.Text{"Send these messages", "发送此类消息"}, Kind: kit.Tick, Blank: false},
-			{Name: "channels", Label: kit.Text{"Channels, one a line: sms, wechat, mail", "渠道，每行一个：sms、wechat、mail"}, Kind: kit.Lines, Blank: []string{}, Help: kit.Text{"The first that reaches the shopper is used.", "按顺序使用第一个可达的渠道。"}},
 			{Name: "ahead_minutes", Label: kit.Text{"Minutes before (reminder, deadline)", "提前分钟数（开抢提醒、付款提醒）"}, Kind: kit.Whole},
 		},
 	},
@@ -79,15 +78,17 @@ var messageActs = []kit.Act{
 		Path: text + "/write", API: "PUT " + textsAPI + "/{kind}/{channel}/{language}", Role: auth.Admin, On: text,
 		Title: kit.Text{"Write the text", "修改文案"}, Done: kit.Text{"The text is saved; the preview shows it.", "文案已保存，预览如下。"},
 		Fields: []kit.Field{
-			{Name: "subject", Label: kit.Text{"Subject (e-mail only)", "标题（仅邮件）"}, Max: 200},
-			{Name: "body", Label: kit.Text{"Text (empty: the built-in one)", "正文（留空恢复内置文案）"}, Kind: kit.Area, Max: 1000, Blank: ""},
-			{Name: "template", Label: kit.Text{"The provider’s name of the approved text", "服务商模板编号"}, Max: 100},
+			{Name: "body", Label: kit.Text{"Text (empty: the built-in one)", "正文（留空恢复内置文案）"}, Kind: kit.Area, Max: 1000, Blank: "", Help: kit.Text{
+				"For WeChat: a line for each field of the template, such as thing1 = {item}, and page = the page that a tap opens. Empty: no WeChat message of this kind.",
+				"微信消息：模板的每个字段写一行，如 thing1 = {item}；page = 点击后打开的页面。留空则该类消息不发微信。",
+			}},
+			{Name: "template", Label: kit.Text{"The provider’s name of the approved text, or WeChat’s template id", "服务商模板编号或微信模板 ID"}, Max: 100},
 		},
 		With: func(data map[string]any) []any { return []any{"of", data["text"]} },
 	},
 	{
 		Path: text + "/test", API: "POST " + textsAPI + "/{kind}/{channel}/{language}/test", Role: auth.Operator, On: text,
-		Title: kit.Text{"Send a test to my own phone", "发送测试到我的手机"}, Done: kit.Text{"The test was sent to your own account’s address.", "测试消息已发送到您账号的联系方式。"},
+		Title: kit.Text{"Send a test to my own account", "发送测试给自己"}, Done: kit.Text{"The test was sent to your own phone, or to your WeChat.", "测试消息已发送到您的手机或微信。"},
 	},
 }
 
@@ -97,6 +98,7 @@ var messageWords = map[string]kit.Text{
 	"shipped": {"Shipped", "已发货"}, "refunded": {"Refunded", "已退款"}, "units_back": {"Units back", "到货通知"}, "dispute": {"Dispute answered", "售后回复"},
 	"waiting": {"Waiting", "等待发送"}, "sent": {"Sent", "已发送"}, "dead": {"Not sent", "发送失败"}, "dropped": {"Dropped", "不再发送"},
 	"auto": {"By the phone’s country", "按手机号所属国家"}, "zh": {"Chinese", "中文"}, "en": {"English", "英文"}, "day": {"Day", "每天"}, "month": {"Month", "每月"},
+	"wechat": {"WeChat official account", "微信公众号"}, "wechat-mini": {"WeChat mini program", "微信小程序"}, "sms": {"SMS", "短信"},
 }
 
 // allWords are those of the section that no other section calls otherwise.

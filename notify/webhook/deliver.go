@@ -48,15 +48,7 @@ var backoff = []time.Duration{
 
 // deliver leads the deliveries until ctx ends, if no other instance does.
 func (s *Service) deliver(ctx context.Context) error {
-	return app.Loop{
-		Every: leaderLife / 3, Log: s.deps.Log, Failed: "webhooks are not delivered, trying again",
-		Do: func(ctx context.Context) error {
-			if _, err := lease.Hold(ctx, s.deps.DB, s.deps.Log, "webhooks", s.holder, leaderLife, s.lead); ctx.Err() == nil {
-				return err
-			}
-			return nil // the end of ctx is no outage
-		},
-	}.Run(ctx)
+	return lease.Campaign(ctx, s.deps.DB, s.deps.Log, "webhooks", s.holder, leaderLife, "webhooks are not delivered, trying again", s.lead)
 }
 
 // running is a courier.

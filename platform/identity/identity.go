@@ -107,8 +107,10 @@ type Service struct {
 	Staff     *staff.Service
 	Blacklist *blacklist.Service
 	Keys      *keys.Service
-	SMS       sms.Sender        // nil unless the shop sends SMS
-	WeChat    *wechatmsg.Client // nil unless the shop has an app
+	SMS       sms.Sender // nil unless the shop sends SMS
+	// BulkSMS is SMS with connections and a breaker of its own, so that no login waits behind messages to many.
+	BulkSMS sms.Sender
+	WeChat  *wechatmsg.Client // nil unless the shop has an app
 
 	revoked     *revoke.Service
 	codes       *code.Service
@@ -158,8 +160,13 @@ func New(set Settings, deps Deps) (*Service, error) {
 	e.Blacklist = blacklist.New(set.Blacklist, blacklist.Deps{
 		DB: deps.DB, Pulse: deps.Pulse, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Accounts: e.Accounts, Keep: deps.Keep,
 	})
-	if e.SMS, err = e.openSMS(set.SMS, deps); err != nil {
-		return nil, err
+	for _, sender := range []*sms.Sender{&e.SMS, &e.BulkSMS} {
+		if *sender, err = e.openSMS(set.SMS, deps); err != nil {
+			return nil, err
+		}
+	}
+	if e.SMS == nil {
+		deps.Log.Warn("nothing sends SMS: registration and login by code are off", "settings", "--sms-provider or --sms-gateway-url")
 	}
 	e.openAccounts(set, deps)
 	return e, nil
@@ -202,7 +209,7 @@ func (e *Service) openAccounts(set Settings, deps Deps) {
 	})
 }
 
-// openSMS returns the sender that the settings name, the sandbox, a provider or a gateway,
+// openSMS returns a sender of its own that the settings name, the sandbox, a provider or a gateway,
 // and nil when none is set.
 func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
 	gateway, provider := sms.DefaultGatewayConfig(), set.Provider()
@@ -215,7 +222,9 @@ func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
 	switch {
 	case set.SandboxSMS:
 		gateway.URL, gateway.Secret = deps.Addresses.LocalURL()+sandbox.SendPath, auth.Derive(deps.Key, "sandbox-sms")
-		e.sandbox = sandbox.New(gateway.Secret, deps.Clock.Now, e.Accounts.StaffPhones)
+		if e.sandbox == nil {
+			e.sandbox = sandbox.New(gateway.Secret, deps.Clock.Now, e.Accounts.StaffPhones)
+		}
 		sender = sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
 	case set.SMSProvider == sms.Tencent:
 		sender, err = tencent.New(provider, deps.Clock.Now, deps.Log)
@@ -225,7 +234,6 @@ func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
 		gateway.URL, gateway.Secret = set.SMSGatewayURL, []byte(set.SMSGatewaySecret)
 		sender = sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
 	default:
-		deps.Log.Warn("nothing sends SMS: registration and login by code are off", "settings", "--sms-provider or --sms-gateway-url")
 		return nil, nil //nolint:nilnil // the accounts answer with a fault
 	}
 	if err != nil {

@@ -148,14 +148,6 @@ func (c *Client) compose(m Message) (*gomail.Msg, error) {
 	msg.SetMessageIDWithValue(id + "@" + c.domain)
 	msg.SetDate()
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // no out-of-office replies
-	if m.Unsubscribe != "" {
-		if strings.ContainsAny(m.Unsubscribe, " \t<>") {
-			return nil, errors.New("mail: the address to unsubscribe at is not a URL")
-		}
-		if err := msg.SetListUnsubscribeOneClick(m.Unsubscribe); err != nil {
-			return nil, errors.New("mail: the address to unsubscribe at must begin with https://")
-		}
-	}
 	msg.SetBodyString(gomail.TypeTextPlain, strings.ReplaceAll(strings.ReplaceAll(m.Text, "\r\n", "\n"), "\n", "\r\n"))
 	return msg, nil
 }

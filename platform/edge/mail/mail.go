@@ -24,8 +24,6 @@ type Message struct {
 	To      string
 	Subject string
 	Text    string
-	// Unsubscribe is an https:// address at which a POST ends messages of this kind (RFC 8058), or empty.
-	Unsubscribe string
 }
 
 // Sender sends messages. It returns nil once the server has accepted a message, which does not mean that it was

@@ -11,6 +11,9 @@ SELECT * FROM account.users WHERE phone = @phone;
 -- name: PhonesOf :many
 SELECT id, phone::text AS phone FROM account.users WHERE id = ANY(@ids::bigint[]) AND phone IS NOT NULL;
 
+-- name: OpenIDsOf :many
+SELECT user_id, app_id, open_id FROM account.wechat_identities WHERE user_id = ANY(@users::bigint[]);
+
 -- name: CreateUser :one
 -- Returns no row when the phone already has an account.
 INSERT INTO account.users (phone, name, password) VALUES (@phone, @name, @password)

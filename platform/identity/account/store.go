@@ -144,6 +144,22 @@ func (s *Store) PhonesOf(ctx context.Context, users []int64) (map[int64]string, 
 	return phones, nil
 }
 
+// OpenIDsOf returns the openids of those of the users who have linked WeChat, by the app's id.
+func (s *Store) OpenIDsOf(ctx context.Context, users []int64) (map[int64]map[string]string, error) {
+	rows, err := accountdb.New(s.DB).OpenIDsOf(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("account: read openids: %w", err)
+	}
+	found := make(map[int64]map[string]string, len(rows))
+	for _, r := range rows {
+		if found[r.UserID] == nil {
+			found[r.UserID] = map[string]string{}
+		}
+		found[r.UserID][r.AppID] = r.OpenID
+	}
+	return found, nil
+}
+
 // Unknown returns those of the users who have no account here.
 func (s *Store) Unknown(ctx context.Context, users []int64) ([]int64, error) {
 	known, err := accountdb.New(s.DB).KnownUsers(ctx, users)

@@ -11,6 +11,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/outbound"
 	"stampede/platform/identity/sms"
 	"stampede/platform/identity/sms/aliyun"
 	"stampede/platform/identity/sms/tencent"
@@ -164,8 +165,8 @@ func TestConformFaults(t *testing.T) {
 					expect = nil // the second attempt finds the message sent
 				}
 				err := s.Send(t.Context(), codeMessage())
-				if !errors.Is(err, expect) || errors.Is(err, sms.ErrUnclear) != (want.unclear && !p.deduplicates) {
-					t.Errorf("%v, want %v; unclear %v", err, expect, errors.Is(err, sms.ErrUnclear))
+				if !errors.Is(err, expect) || errors.Is(err, outbound.ErrUnclear) != (want.unclear && !p.deduplicates) {
+					t.Errorf("%v, want %v; unclear %v", err, expect, errors.Is(err, outbound.ErrUnclear))
 				}
 				if calls := srv.Calls(); p.deduplicates && calls != want.calls || !p.deduplicates && calls != 1 {
 					t.Errorf("%d calls", calls)

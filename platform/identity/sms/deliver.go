@@ -2,21 +2,13 @@ package sms
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http/httptrace"
 	"regexp"
-	"sync/atomic"
 	"time"
 
 	"stampede/platform/edge/outbound"
 )
-
-// ErrUnclear is wrapped by an ErrUnavailable after which the provider may have sent the
-// message all the same, because it does not recognize one that it gets again. A code may be
-// sent again; another text is sent twice then.
-var ErrUnclear = errors.New("sms: the message may have been sent")
 
 // Verdict is what a provider's answer means.
 type Verdict uint8
@@ -49,9 +41,8 @@ var legible = regexp.MustCompile(`^[A-Za-z0-9._-]{1,80}$`)
 
 // Deliver makes the call that sends a message and returns Sender's errors.
 func (a API) Deliver(ctx context.Context, m Message, r outbound.Request, read func(outbound.Reply) Answer) error {
-	var wrote atomic.Bool
 	var got *Answer
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
+	ctx, left := outbound.Watch(ctx)
 	err := a.Do(ctx, r, func(reply outbound.Reply) error {
 		answer := read(reply)
 		if !legible.MatchString(answer.Code) {
@@ -64,8 +55,8 @@ func (a API) Deliver(ctx context.Context, m Message, r outbound.Request, read fu
 	})
 	switch {
 	case err != nil:
-		if sent := got == nil && wrote.Load() || got != nil && got.Verdict == Unclear; sent && !a.Deduplicates {
-			err = fmt.Errorf("%w: %w", ErrUnclear, err)
+		if sent := got == nil && left() || got != nil && got.Verdict == Unclear; sent && !a.Deduplicates {
+			err = fmt.Errorf("%w: %w", outbound.ErrUnclear, err)
 		}
 		a.Log.WarnContext(ctx, "SMS not sent", "message", m.ID, "template", m.Template, "error", err)
 		return ErrUnavailable.After(time.Minute).Because(err)

@@ -11,8 +11,8 @@
 //
 // A gateway sends a message once, however often it gets its id, so Gateway tries twice. The
 // providers would send it twice, so they get it once, and an error after which it may have
-// been sent wraps ErrUnclear. The caller decides: a shopper asks for another code, a note is
-// dropped.
+// been sent wraps outbound.ErrUnclear. The caller decides: a shopper asks for another code, a
+// note is dropped, a message to a shopper ends as one that may have arrived.
 //
 // # The gateway's side
 //

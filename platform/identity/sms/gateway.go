@@ -101,8 +101,8 @@ type Param struct {
 }
 
 // Sender sends messages. It returns nil once the gateway has accepted a message,
-// which does not mean that it was delivered; else ErrUnavailable, which wraps ErrUnclear
-// where the message may have been sent, or ErrRefused. It is safe for concurrent use.
+// which does not mean that it was delivered; else ErrUnavailable, which wraps
+// outbound.ErrUnclear where the message may have been sent, or ErrRefused. It is safe for concurrent use.
 type Sender interface {
 	Send(ctx context.Context, m Message) error
 }

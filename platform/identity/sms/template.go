@@ -77,10 +77,16 @@ func (t Template) Message(signature string, lang httpx.Language, values ...strin
 		pairs = append(pairs, "{"+t.Params[i]+"}", value)
 	}
 	text := strings.NewReplacer(pairs...).Replace(t.Text[lang]) // in one pass: a value may contain {name}
-	if m.Text = "【" + signature + "】" + text; lang == httpx.English {
-		m.Text = "[" + signature + "] " + text
-	}
+	m.Text = Signed(signature, lang, text)
 	return m
+}
+
+// Signed is a text that begins with the shop's name, as carriers want it.
+func Signed(signature string, lang httpx.Language, text string) string {
+	if lang == httpx.English {
+		return "[" + signature + "] " + text
+	}
+	return "【" + signature + "】" + text
 }
 
 // TemplateIDs are a provider's ids by the keys of templates.

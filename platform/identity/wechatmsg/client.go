@@ -3,7 +3,8 @@
 // account.
 //
 // A person gets as many subscription messages as they agreed to in the mini program, and
-// template messages while they follow the account; else the message is refused.
+// template messages while they follow the account; else the message is refused. So is one that
+// WeChat does not take for the shop's sake: its template, its quota, its secret.
 //
 // # The access token
 //
@@ -15,8 +16,8 @@
 // # Repetition
 //
 // A template message with an ID that its reader got within ten minutes is not sent again. A
-// subscription message has no such id: there is one attempt, and a second one reaches a
-// reader only who agreed to two.
+// subscription message has no such id: an error after which it may have been sent wraps
+// outbound.ErrUnclear.
 //
 // Package wechattest is a fake of WeChat's server.
 package wechatmsg
@@ -65,8 +66,9 @@ var (
 		fault.T("Try again in a minute.", "请一分钟后重试。"))
 	ErrRefused = fault.New(fault.Invalid, "wechat-message-refused",
 		fault.T("WeChat does not send this message", "微信拒绝发送该消息"),
-		fault.T("The person has not agreed to messages, or does not follow the account.", "对方未订阅消息，或未关注公众号。"),
-		fault.T("Reach the person another way, or let them subscribe in WeChat.", "请用其他方式联系对方，或请对方在微信中重新订阅。"))
+		fault.T("The person has not agreed to messages or does not follow the account, or WeChat does not take the template, its fields or the app's secret: the log has its code.",
+			"对方未订阅消息或未关注公众号；也可能是模板、字段或应用密钥有误，错误码见日志。"),
+		fault.T("Let the person subscribe in WeChat, or repair what WeChat's code names.", "请对方在微信中订阅，或按错误码修正。"))
 )
 
 // Config is how WeChat is reached.
@@ -101,30 +103,34 @@ func New(cfg Config) *Client {
 	})}
 }
 
-// Has reports whether the shop has an app of a kind.
-func (c *Client) Has(kind wechat.Kind) bool { _, has := c.cfg.Apps[kind]; return has }
+// AppID is the id of the shop's app of a kind; empty where it has none, as a nil client.
+func (c *Client) AppID(kind wechat.Kind) string {
+	if c == nil {
+		return ""
+	}
+	return c.cfg.Apps[kind].ID
+}
 
 // WeChat's error codes.
 const (
 	busy         = -1
+	tooOften     = 45011
 	badToken     = 40001 // also of a wrong secret
 	invalidToken = 40014
 	oldToken     = 42001
 )
 
-// refused are the codes about the message: its reader has not agreed (43101), does not follow
-// the account (43004), is not one (40003) or is limited by WeChat (50002), or a value does
-// not fit its field (47003). Any other concerns the shop or WeChat: 45009 is the day's quota,
-// 40037 the template's id, 41030 the page.
-var refused = map[int]bool{43101: true, 43004: true, 40003: true, 50002: true, 47003: true}
-
 // errApp refuses a message of an app that the shop does not have.
 var errApp = errors.New("wechatmsg: the shop has no such app: set --wechat-app-id or --wechat-mini-app-id")
 
+// errNoToken is WeChat's refusal of the app.
+var errNoToken = errors.New("wechatmsg: no token of the app: compare its secret and its IP allowlist at WeChat")
+
 // Send returns nil once WeChat has accepted a message, which does not mean that it was
-// delivered; else ErrUnavailable, after which it may be sent again, or ErrRefused.
+// delivered; else ErrUnavailable, after which it may be sent again unless it wraps
+// outbound.ErrUnclear, or ErrRefused.
 func (c *Client) Send(ctx context.Context, m Message) error {
-	if !c.Has(m.App) {
+	if c.AppID(m.App) == "" {
 		return ErrRefused.Because(errApp)
 	}
 	var code int
@@ -137,6 +143,9 @@ func (c *Client) Send(ctx context.Context, m Message) error {
 		}
 		if err != nil {
 			c.cfg.Log.WarnContext(ctx, "WeChat message not sent", "message", m.ID, "app", m.App, "error", err)
+			if errors.Is(err, errNoToken) {
+				return ErrRefused.Because(err)
+			}
 			return ErrUnavailable.After(time.Minute).Because(err)
 		}
 		if code != badToken && code != invalidToken && code != oldToken {
@@ -148,10 +157,11 @@ func (c *Client) Send(ctx context.Context, m Message) error {
 	}
 	err := fmt.Errorf("wechatmsg: errcode %d", code) // errmsg repeats parts of the message
 	c.cfg.Log.WarnContext(ctx, "WeChat message not sent", "message", m.ID, "app", m.App, "errcode", code)
-	if refused[code] {
-		return ErrRefused.Because(err)
+	switch code {
+	case tooOften, badToken, invalidToken, oldToken:
+		return ErrUnavailable.After(time.Minute).Because(err)
 	}
-	return ErrUnavailable.After(time.Minute).Because(err)
+	return ErrRefused.Because(err)
 }
 
 // token returns an app's token, in memory or WeChat's, but not the refused one.
@@ -174,7 +184,7 @@ func (c *Client) token(ctx context.Context, kind wechat.Kind, refused string) (s
 	case err != nil:
 		return "", err
 	case got.Token == "":
-		return "", fmt.Errorf("wechatmsg: no token of the app %s: errcode %d; compare its secret and its IP allowlist at WeChat", kind, got.Code)
+		return "", fmt.Errorf("%w: errcode %d", errNoToken, got.Code)
 	}
 	// In its last five minutes WeChat has the next one ready.
 	c.tokens[kind] = token{got.Token, time.Now().Add(time.Duration(got.Seconds)*time.Second - 5*time.Minute)}
@@ -199,13 +209,17 @@ func (c *Client) send(ctx context.Context, m Message, key string) (int, error) {
 	var got struct {
 		Code *int `json:"errcode"`
 	}
+	ctx, left := outbound.Watch(ctx)
 	err := c.post(ctx, path+"?access_token="+url.QueryEscape(key), body, &got, func() int {
 		if got.Code == nil {
 			return busy // it is not WeChat's format
 		}
 		return *got.Code
 	})
-	if err != nil {
+	switch {
+	case err != nil && got.Code == nil && left() && m.App == wechat.Mini: // a template message has its id
+		return 0, fmt.Errorf("%w: %w", outbound.ErrUnclear, err)
+	case err != nil:
 		return 0, err
 	}
 	return *got.Code, nil

@@ -1,6 +1,7 @@
 package wechatmsg_test
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"stampede/platform/edge/outbound"
 	"stampede/platform/identity/account/wechat"
 	"stampede/platform/identity/wechatmsg"
 	"stampede/platform/workshop/require"
@@ -106,15 +108,16 @@ func TestAnswersOfWeChat(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]error{
 		43101: wechatmsg.ErrRefused, 43004: wechatmsg.ErrRefused, 40003: wechatmsg.ErrRefused, 47003: wechatmsg.ErrRefused,
-		45009: wechatmsg.ErrUnavailable, 40037: wechatmsg.ErrUnavailable, 42001: wechatmsg.ErrUnavailable, -1: wechatmsg.ErrUnavailable, 1: wechatmsg.ErrUnavailable,
+		45009: wechatmsg.ErrRefused, 40037: wechatmsg.ErrRefused, 45011: wechatmsg.ErrUnavailable, 42001: wechatmsg.ErrUnavailable, -1: wechatmsg.ErrUnavailable, 1: wechatmsg.ErrUnavailable,
 	} {
 		for _, kind := range kinds {
 			srv := wechattest.New(t)
 			c, log := client(t, srv, srv.Secret)
 			srv.FallIll(code)
-			for range 6 {
+			for i := range 6 {
 				err := c.Send(t.Context(), message(kind))
 				require.ErrorIs(t, err, want)
+				require.Equal(t, "unclear", errors.Is(err, outbound.ErrUnclear), code == 1 && kind == wechat.Mini && i < 5)
 				for _, secret := range []string{srv.Secret, "open-li", "订单已支付"} {
 					if strings.Contains(err.Error()+log.String(), secret) {
 						t.Errorf("%s is in the error or the log: %v\n%s", secret, err, log)
@@ -126,7 +129,7 @@ func TestAnswersOfWeChat(t *testing.T) {
 	}
 	srv := wechattest.New(t)
 	c, log := client(t, srv, "planted-secret")
-	require.ErrorIs(t, c.Send(t.Context(), message(wechat.Mini)), wechatmsg.ErrUnavailable)
+	require.ErrorIs(t, c.Send(t.Context(), message(wechat.Mini)), wechatmsg.ErrRefused)
 	require.Contains(t, "log", log.String(), "40125", "IP allowlist")
 	require.ErrorIs(t, c.Send(t.Context(), wechatmsg.Message{App: "none"}), wechatmsg.ErrRefused)
 }

@@ -95,6 +95,23 @@ func Hold(
 	return true, err
 }
 
+// Campaign runs work whenever the lease called name is free, until ctx ends: one process works and the others stand by,
+// of which one takes over ttl after the worker has died. failed is logged when work or the lease fails.
+func Campaign(
+	ctx context.Context, db pg.DB, log *slog.Logger, name, holder string, ttl time.Duration, failed string,
+	work func(ctx context.Context, token int64) error,
+) error {
+	return app.Loop{
+		Every: ttl / 3, Log: log, Failed: failed,
+		Do: func(ctx context.Context) error {
+			if _, err := Hold(ctx, db, log, name, holder, ttl, work); ctx.Err() == nil {
+				return err
+			}
+			return nil // the end of ctx is no outage
+		},
+	}.Run(ctx)
+}
+
 // keep renews a lease until ctx ends, and returns ErrLost if it is lost before.
 // A renewal that fails says nothing about the lease, so it is tried again, four
 // times as often, until ttl has passed since the last one that succeeded.

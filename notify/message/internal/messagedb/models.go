@@ -44,7 +44,6 @@ type NotifyMessageText struct {
 	Kind      string
 	Channel   string
 	Language  string
-	Subject   string
 	Body      string
 	Template  string
 	UpdatedAt time.Time

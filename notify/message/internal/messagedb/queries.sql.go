@@ -149,7 +149,7 @@ func (q *Queries) Days(ctx context.Context, since time.Time) ([]NotifyMessageDay
 
 const dead = `-- name: Dead :many
 SELECT kind, count(*) AS messages, max(reason)::text AS reason FROM notify.messages
-WHERE state = 'dead' AND id >= $1::uuid GROUP BY kind ORDER BY kind
+WHERE state = 'dead' AND updated_at >= $1 GROUP BY kind ORDER BY kind
 `
 
 type DeadRow struct {
@@ -158,7 +158,8 @@ type DeadRow struct {
 	Reason   string
 }
 
-func (q *Queries) Dead(ctx context.Context, since ids.ID) ([]DeadRow, error) {
+// Those that died lately, whenever they were made.
+func (q *Queries) Dead(ctx context.Context, since time.Time) ([]DeadRow, error) {
 	rows, err := q.db.Query(ctx, dead, since)
 	if err != nil {
 		return nil, err
@@ -185,7 +186,7 @@ UPDATE notify.messages m SET recipient = '', state = CASE WHEN m.state = 'waitin
 WHERE m.user_id = $1
 `
 
-// An erased user is told nothing more, and nothing says where they were told.
+// An erased user gets no further message, and no row names the recipient.
 func (q *Queries) Forget(ctx context.Context, userID int64) error {
 	_, err := q.db.Exec(ctx, forget, userID)
 	return err
@@ -200,7 +201,7 @@ func (q *Queries) ForgetAsks(ctx context.Context, most int32) error {
 	return err
 }
 
-const forgetOld = `-- name: ForgetOld :execrows
+const forgetOld = `-- name: ForgetOld :exec
 DELETE FROM notify.messages m WHERE m.id IN (SELECT o.id FROM notify.messages o WHERE o.id < $1::uuid ORDER BY o.id LIMIT $2)
 `
 
@@ -209,12 +210,9 @@ type ForgetOldParams struct {
 	Most   int32
 }
 
-func (q *Queries) ForgetOld(ctx context.Context, arg ForgetOldParams) (int64, error) {
-	result, err := q.db.Exec(ctx, forgetOld, arg.Before, arg.Most)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) ForgetOld(ctx context.Context, arg ForgetOldParams) error {
+	_, err := q.db.Exec(ctx, forgetOld, arg.Before, arg.Most)
+	return err
 }
 
 const forgetWalks = `-- name: ForgetWalks :exec
@@ -447,15 +445,14 @@ func (q *Queries) PutRules(ctx context.Context, rules []byte) error {
 }
 
 const putText = `-- name: PutText :exec
-INSERT INTO notify.message_texts (kind, channel, language, subject, body, template) VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (kind, channel, language) DO UPDATE SET subject = excluded.subject, body = excluded.body, template = excluded.template, updated_at = clock_timestamp()
+INSERT INTO notify.message_texts (kind, channel, language, body, template) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (kind, channel, language) DO UPDATE SET body = excluded.body, template = excluded.template, updated_at = clock_timestamp()
 `
 
 type PutTextParams struct {
 	Kind     string
 	Channel  string
 	Language string
-	Subject  string
 	Body     string
 	Template string
 }
@@ -465,7 +462,6 @@ func (q *Queries) PutText(ctx context.Context, arg PutTextParams) error {
 		arg.Kind,
 		arg.Channel,
 		arg.Language,
-		arg.Subject,
 		arg.Body,
 		arg.Template,
 	)
@@ -474,9 +470,9 @@ func (q *Queries) PutText(ctx context.Context, arg PutTextParams) error {
 
 const redrive = `-- name: Redrive :many
 WITH dead AS MATERIALIZED (
-    SELECT id FROM notify.messages
-    WHERE state = 'dead' AND NOT offer AND ($2::uuid = '00000000-0000-0000-0000-000000000000' OR id = $2) AND ($3::text = '' OR kind = $3)
-    ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED
+    SELECT o.id FROM notify.messages o
+    WHERE o.state = 'dead' AND NOT o.offer AND CASE WHEN $2::text = '' THEN o.id = $3 ELSE o.kind = $2 AND NOT starts_with(o.reason, $4::text) END
+    ORDER BY o.id LIMIT $5 FOR UPDATE SKIP LOCKED
 )
 UPDATE notify.messages m SET state = 'waiting', attempts = 0, next_try = clock_timestamp(), updated_at = clock_timestamp(),
     expires_at = CASE WHEN m.kind IN ('won', 'deadline') THEN m.expires_at ELSE greatest(m.expires_at, clock_timestamp() + $1::interval) END
@@ -486,17 +482,20 @@ RETURNING m.id
 
 type RedriveParams struct {
 	AgainFor time.Duration
-	ID       ids.ID
 	Kind     string
+	ID       ids.ID
+	Unclear  string
 	Most     int32
 }
 
-// Dead messages are tried again, for a while from now on if their own time is over; the one, or all of a kind.
+// Dead messages are tried again, for a while from now on if their own time is over; the one, or all of a kind but those
+// that may have been sent.
 func (q *Queries) Redrive(ctx context.Context, arg RedriveParams) ([]ids.ID, error) {
 	rows, err := q.db.Query(ctx, redrive,
 		arg.AgainFor,
-		arg.ID,
 		arg.Kind,
+		arg.ID,
+		arg.Unclear,
 		arg.Most,
 	)
 	if err != nil {
@@ -671,7 +670,7 @@ func (q *Queries) TakeBack(ctx context.Context, arg TakeBackParams) error {
 }
 
 const texts = `-- name: Texts :many
-SELECT kind, channel, language, subject, body, template, updated_at FROM notify.message_texts ORDER BY kind, channel, language
+SELECT kind, channel, language, body, template, updated_at FROM notify.message_texts
 `
 
 func (q *Queries) Texts(ctx context.Context) ([]NotifyMessageText, error) {
@@ -687,7 +686,6 @@ func (q *Queries) Texts(ctx context.Context) ([]NotifyMessageText, error) {
 			&i.Kind,
 			&i.Channel,
 			&i.Language,
-			&i.Subject,
 			&i.Body,
 			&i.Template,
 			&i.UpdatedAt,
@@ -723,19 +721,32 @@ func (q *Queries) Waiting(ctx context.Context) (int64, error) {
 	return count, err
 }
 
-const walk = `-- name: Walk :one
-SELECT name, at, after_user, after_no, done FROM notify.message_walks WHERE name = $1
+const walks = `-- name: Walks :many
+SELECT name, at, after_user, after_no, done FROM notify.message_walks WHERE name = ANY($1::text[])
 `
 
-func (q *Queries) Walk(ctx context.Context, name string) (NotifyMessageWalk, error) {
-	row := q.db.QueryRow(ctx, walk, name)
-	var i NotifyMessageWalk
-	err := row.Scan(
-		&i.Name,
-		&i.At,
-		&i.AfterUser,
-		&i.AfterNo,
-		&i.Done,
-	)
-	return i, err
+func (q *Queries) Walks(ctx context.Context, names []string) ([]NotifyMessageWalk, error) {
+	rows, err := q.db.Query(ctx, walks, names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotifyMessageWalk
+	for rows.Next() {
+		var i NotifyMessageWalk
+		if err := rows.Scan(
+			&i.Name,
+			&i.At,
+			&i.AfterUser,
+			&i.AfterNo,
+			&i.Done,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/outbound"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
@@ -68,7 +69,7 @@ func (s *Service) SendDue(ctx context.Context) error {
 			err = s.sendNote(ctx, n)
 		}
 		// A note that may have been sent is not sent twice: its reader acts on one.
-		if refused, coded := errors.AsType[*fault.Error](err); err != nil && !errors.Is(err, sms.ErrUnclear) && n.Attempts < noteAttempts && (!coded || refused.Kind == fault.Unavailable) {
+		if refused, coded := errors.AsType[*fault.Error](err); err != nil && !errors.Is(err, outbound.ErrUnclear) && n.Attempts < noteAttempts && (!coded || refused.Kind == fault.Unavailable) {
 			continue // the claim's end is the next attempt
 		}
 		if err != nil {

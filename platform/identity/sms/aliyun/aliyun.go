@@ -3,7 +3,7 @@
 //
 // Aliyun does not recognize a message that it gets again: OutId only comes back in receipts,
 // and the nonce protects against replays of a signature. So there is one attempt, and an
-// error after which the message may have been sent wraps sms.ErrUnclear.
+// error after which the message may have been sent wraps outbound.ErrUnclear.
 //
 // A number on Aliyun's or a carrier's blacklist is accepted; only a receipt tells it.
 package aliyun

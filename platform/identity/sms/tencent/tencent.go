@@ -3,7 +3,7 @@
 //
 // Tencent Cloud does not recognize a message that it gets again: SessionContext only comes
 // back in receipts. So there is one attempt, and an error after which the message may have
-// been sent wraps sms.ErrUnclear.
+// been sent wraps outbound.ErrUnclear.
 package tencent
 
 import (

@@ -722,6 +722,36 @@ func (q *Queries) LoginState(ctx context.Context, arg LoginStateParams) (LoginSt
 	return i, err
 }
 
+const openIDsOf = `-- name: OpenIDsOf :many
+SELECT user_id, app_id, open_id FROM account.wechat_identities WHERE user_id = ANY($1::bigint[])
+`
+
+type OpenIDsOfRow struct {
+	UserID int64
+	AppID  string
+	OpenID string
+}
+
+func (q *Queries) OpenIDsOf(ctx context.Context, users []int64) ([]OpenIDsOfRow, error) {
+	rows, err := q.db.Query(ctx, openIDsOf, users)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OpenIDsOfRow
+	for rows.Next() {
+		var i OpenIDsOfRow
+		if err := rows.Scan(&i.UserID, &i.AppID, &i.OpenID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const openLogin = `-- name: OpenLogin :one
 INSERT INTO account.logins (user_id, device_kind, device_id, device_name, browser, address, how, salt, parent_id, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
