@@ -2,6 +2,7 @@ package message
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -153,7 +154,7 @@ func fieldsOf(body string) func(yield func(field, value string) bool) {
 	return func(yield func(field, value string) bool) {
 		for line := range strings.Lines(body) {
 			field, value, _ := strings.Cut(line, "=")
-			if field = strings.TrimSpace(field); field != "" && !yield(field, strings.TrimSpace(value)) {
+			if strings.TrimSpace(line) != "" && !yield(strings.TrimSpace(field), strings.TrimSpace(value)) {
 				return
 			}
 		}
@@ -166,17 +167,17 @@ func checkFields(flaws *fault.Flaws, t text) {
 		"Give the id of the template that you have chosen at WeChat.", "请填写在微信后台选用的模板 ID。"))
 	seen := map[string]bool{}
 	for field, value := range fieldsOf(t.Body) {
-		flaws.Add(value != "" && !seen[field] && !strings.ContainsFunc(field, notInField), "body.body", field, fault.T(
-			"{field}: write a line for each field of the template, such as {example}.", "{field}：每个模板字段写一行，如 {example}。",
+		flaws.Add(value != "" && !seen[field] && fieldName.MatchString(field), "body.body", field, fault.T(
+			"{field}: write one line for each field of the template, such as {example}.", "{field}：每个模板字段写一行，如 {example}。",
 			"field", field, "example", "thing1 = {item}"))
 		seen[field] = true
 	}
+	flaws.Add(len(seen) > 1 || !seen[pageField], "body.body", nil, fault.T(
+		"Write a line for each field of the template beside the page.", "除 page 外，模板的每个字段写一行。"))
 }
 
-// notInField reports a character that no field of WeChat's templates has in its name.
-func notInField(r rune) bool {
-	return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
-}
+// fieldName is a field of a template: its type, and a number.
+var fieldName = regexp.MustCompile(`^[a-z_]+[0-9]*$`)
 
 // recipient is the phone that a message goes to, masked; an openid says nothing to operators.
 func (l letter) recipient() string {

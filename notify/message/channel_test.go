@@ -208,7 +208,7 @@ func TestOperatorWritesATextForWeChat(t *testing.T) {
 	operator := b.linked(srv, "", "open-operator")
 	srv.Subscribed["open-operator"] = 1
 	const path = "/api/v1/admin/shopper-message-texts/paid/wechat/zh"
-	for _, body := range []string{"您买的{item}", "thing1 = ", "thing1 = {item}\nthing1 = {shop}", "Thing 1 = {item}", "thing1 = {minutes}", "= {item}"} {
+	for _, body := range []string{"您买的{item}", "thing1 = ", "thing1 = {item}\nthing1 = {shop}", "Thing 1 = {item}", "thing1 = {minutes}", "= {item}", "page = pages/index"} {
 		b.ask(7, "admin", http.MethodPut, path, map[string]any{"body": body, "template": "t"}).Want(t, body, 422, "invalid", "body.body")
 	}
 	b.ask(7, "admin", http.MethodPut, path, map[string]any{"body": "thing1 = {item}"}).Want(t, "no template", 422, "invalid", "body.template")
