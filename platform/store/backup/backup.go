@@ -55,8 +55,16 @@ func Create(ctx context.Context, to Place, pgDump, databaseURL string, about Abo
 	return name, size, nil
 }
 
-// Prune deletes the oldest backups at a place but so many, and returns how many it deleted. Other files stay.
-func Prune(ctx context.Context, at Place, keep int) (deleted int, err error) {
+// Longest is how long a backup may take: 20 GB over a line of 5 Mbit/s. A service that takes the upload and then nothing more
+// looks like a slow line.
+const Longest = 12 * time.Hour
+
+// Prune deletes the oldest backups at a place but so many, and returns how many it deleted. It deletes what is left of those
+// that ended with their process, too; other files stay.
+func Prune(ctx context.Context, at Place, keep int, now time.Time) (deleted int, err error) {
+	if err := at.Clear(ctx, now.Add(-2*Longest)); err != nil {
+		return 0, fmt.Errorf("delete unfinished backups: %w", err)
+	}
 	names, err := at.Names(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("list the backups: %w", err)

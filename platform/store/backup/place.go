@@ -31,6 +31,8 @@ type Place interface {
 	Names(ctx context.Context) ([]string, error)
 	// Delete deletes one of Names.
 	Delete(ctx context.Context, name string) error
+	// Clear deletes what processes that died left of backups that they began before a moment.
+	Clear(ctx context.Context, before time.Time) error
 	// Open reads one of them.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 	// String is the place without its secrets.
@@ -71,10 +73,16 @@ func loopback(host string) bool {
 var errBucket = errors.New("a bucket must be like s3://KEY:SECRET@oss-cn-hangzhou.aliyuncs.com/BUCKET/PREFIX, with % codes for special characters in the secret")
 
 // isBackup reports whether a file's name is one that Create makes.
-func isBackup(name string) bool {
+func isBackup(name string) bool { return !began(name).IsZero() }
+
+// began is when a backup was begun, as its name says; zero for other files.
+func began(name string) time.Time {
 	at, ok := strings.CutSuffix(name, Suffix)
-	_, err := time.Parse(nameLayout, at)
-	return ok && err == nil
+	t, err := time.Parse(nameLayout, at)
+	if !ok || err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 // newestFirst keeps the names of backups.
@@ -127,6 +135,18 @@ func (f folder) Delete(_ context.Context, name string) error {
 	return os.Remove(filepath.Join(string(f), name))
 }
 
+func (f folder) Clear(_ context.Context, before time.Time) error {
+	entries, err := os.ReadDir(string(f))
+	for _, e := range entries {
+		hidden, is := strings.CutPrefix(e.Name(), ".") // see disk.Replace
+		name, _, more := strings.Cut(hidden, Suffix+"-")
+		if is && more && isBackup(name+Suffix) && began(name+Suffix).Before(before) {
+			err = errors.Join(err, os.Remove(filepath.Join(string(f), e.Name())))
+		}
+	}
+	return err
+}
+
 // bucket is a place in an object storage.
 type bucket struct {
 	client       *minio.Client
@@ -165,11 +185,16 @@ func (b *bucket) Put(ctx context.Context, name string, write func(io.Writer) err
 	return up.Size, nil
 }
 
-func (b *bucket) Names(ctx context.Context) (names []string, err error) {
-	below := b.prefix
-	if below != "" {
-		below += "/"
+// below begins the keys of the bucket's backups.
+func (b *bucket) below() string {
+	if b.prefix == "" {
+		return ""
 	}
+	return b.prefix + "/"
+}
+
+func (b *bucket) Names(ctx context.Context) (names []string, err error) {
+	below := b.below()
 	for o := range b.client.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: below}) {
 		if o.Err != nil {
 			return nil, fmt.Errorf("list %s: %w", b, o.Err)
@@ -194,4 +219,25 @@ func (b *bucket) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 
 func (b *bucket) Delete(ctx context.Context, name string) error {
 	return b.client.RemoveObject(ctx, b.name, path.Join(b.prefix, name), minio.RemoveObjectOptions{})
+}
+
+// Clear aborts uploads, whose parts are stored, and paid for, under no name.
+func (b *bucket) Clear(ctx context.Context, before time.Time) error {
+	var old []minio.ObjectMultipartInfo
+	for upload := range b.client.ListIncompleteUploads(ctx, b.name, b.below(), false) {
+		if minio.ToErrorResponse(upload.Err).Code == minio.AccessDenied {
+			return nil // backups do not need that right; the bucket's own rules may do this
+		}
+		if upload.Err != nil {
+			return fmt.Errorf("list unfinished uploads of %s: %w", b, upload.Err)
+		}
+		if name := strings.TrimPrefix(upload.Key, b.below()); isBackup(name) && began(name).Before(before) {
+			old = append(old, upload)
+		}
+	}
+	var err error
+	for i := range old {
+		err = errors.Join(err, minio.Core{Client: b.client}.AbortMultipartUpload(ctx, b.name, old[i].Key, old[i].UploadID))
+	}
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/rclone/gofakes3"
 	"github.com/rclone/gofakes3/s3mem"
 
@@ -52,12 +55,14 @@ func TestPlaces(t *testing.T) {
 			if _, err := put("2026-11-30T200000Z.stampede.age", strings.Repeat("half ", 5<<20), broken); !errors.Is(err, broken) {
 				t.Errorf("a backup that failed: %v", err)
 			}
-			deleted, err := backup.Prune(t.Context(), at, 2)
+			unfinished := leftovers(t, place)
+			deleted, err := backup.Prune(t.Context(), at, 2, time.Date(2026, 11, 29, 21, 0, 0, 0, time.UTC))
 			require.NoError(t, err)
 			require.Equal(t, "deleted", deleted, 1)
 			left, err := at.Names(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, "what is left", left, []string{names[2], names[1]})
+			require.Equal(t, "what is left of those that ended with their process", unfinished(), []string{"2026-11-29T130000Z.stampede.age", "other file"})
 			for _, name := range []string{names[1], "other file"} {
 				r, err := at.Open(t.Context(), name)
 				require.NoError(t, err)
@@ -76,6 +81,43 @@ func TestPlaces(t *testing.T) {
 		if _, err := backup.At(place); err == nil || !strings.Contains(err.Error(), "must be like s3://KEY:SECRET@") {
 			t.Errorf("%s: %v", place, err)
 		}
+	}
+}
+
+// leftovers makes parts of backups whose process died, of an old one, a new one and of another file, and returns how to list
+// what there is.
+func leftovers(t *testing.T, place string) (list func() []string) {
+	t.Helper()
+	names := []string{"2026-11-28T200000Z.stampede.age", "2026-11-29T130000Z.stampede.age", "other file"}
+	if !strings.HasPrefix(place, "s3:") {
+		for _, name := range names {
+			require.NoError(t, os.WriteFile(filepath.Join(place, "."+name+"-123"), []byte("half"), 0o600))
+		}
+		return func() (left []string) {
+			found, err := filepath.Glob(filepath.Join(place, ".*-123"))
+			require.NoError(t, err)
+			for _, f := range found {
+				left = append(left, strings.TrimSuffix(filepath.Base(f)[1:], "-123"))
+			}
+			return left
+		}
+	}
+	u, err := url.Parse(place)
+	require.NoError(t, err)
+	core, err := minio.NewCore(u.Host, &minio.Options{Creds: credentials.NewStaticV4("the-key", "the-secret", "")})
+	require.NoError(t, err)
+	bucket, prefix, _ := strings.Cut(u.Path[1:], "/")
+	prefix = strings.TrimPrefix(prefix+"/", "/")
+	for _, name := range names {
+		_, err := core.NewMultipartUpload(t.Context(), bucket, prefix+name, minio.PutObjectOptions{})
+		require.NoError(t, err)
+	}
+	return func() (left []string) {
+		for upload := range core.Client.ListIncompleteUploads(t.Context(), bucket, prefix, false) {
+			require.NoError(t, upload.Err)
+			left = append(left, strings.TrimPrefix(upload.Key, prefix))
+		}
+		return left
 	}
 }
 

@@ -109,8 +109,11 @@ type Service struct {
 
 	pgDump string
 	holder string
-	began  time.Time        // this process
-	now    func() time.Time // time.Now except in tests
+	began  time.Time // this process
+
+	// Tests replace these.
+	now     func() time.Time
+	longest time.Duration
 }
 
 // New returns a Service. It fails where backups are asked for and pg_dump is missing.
@@ -119,7 +122,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Settings: set, Deps: deps, plan: p, holder: ids.New().String(), began: time.Now(), now: time.Now}
+	s := &Service{Settings: set, Deps: deps, plan: p, holder: ids.New().String(), began: time.Now(), now: time.Now, longest: backup.Longest}
 	if s.to != nil {
 		if s.pgDump, err = deps.Tool("pg_dump"); err != nil {
 			return nil, fmt.Errorf("--backup-to: %w", err)
@@ -202,7 +205,9 @@ func (s *Service) create(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("backups: begin: %w", err)
 	}
-	name, size, failure := backup.Create(ctx, s.to, s.pgDump, s.DatabaseURL,
+	bounded, stop := context.WithTimeout(ctx, s.longest)
+	defer stop()
+	name, size, failure := backup.Create(bounded, s.to, s.pgDump, s.DatabaseURL,
 		backup.About{Version: s.Version, Made: began.UTC().Truncate(time.Second), SigningKey: s.SigningKey}, s.readers...)
 	if ctx.Err() != nil {
 		return failure // the process stops, or has lost its lease; the row stays without an end
@@ -217,7 +222,7 @@ func (s *Service) create(ctx context.Context) error {
 	if failure != nil {
 		return errors.Join(failure, Failed.Raise(ctx, s.DB, "backup", failure.Error()))
 	}
-	deleted, err := backup.Prune(ctx, s.to, s.BackupKeep)
+	deleted, err := backup.Prune(ctx, s.to, s.BackupKeep, s.now())
 	s.Log.InfoContext(ctx, "backup made", "place", s.to.String(), "name", name, "bytes", size, "older_deleted", deleted)
 	if err != nil {
 		return errors.Join(err, Failed.Raise(ctx, s.DB, "old backups", err.Error()))

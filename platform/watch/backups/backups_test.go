@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -115,6 +116,30 @@ func TestBackupEveryNight(t *testing.T) {
 	now = now.Add(mostPatience + time.Minute)
 	require.NoError(t, look())
 	require.Equal(t, "attempts after that", len(listed(t, first)), 6)
+}
+
+// A bucket whose service has hung costs a backup, not the lease and all backups to come.
+func TestBucketHangs(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and answers nothing
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	s, err := New(Settings{
+		BackupTo: "s3://key:secret@" + silent.Addr().String() + "/bucket", BackupAt: "04:00", BackupKeep: 2,
+		BackupFor: "age1lvyvwawkr0mcnnnncaghunadrqkmuf9e6507x9y920xxpp866cnql7dp2z",
+	}, Deps{
+		DB: db, DatabaseURL: db.Config().ConnString(), Zone: time.UTC, Log: slog.New(slog.DiscardHandler),
+		Tool: func(name string) (string, error) { return name, nil }, Selling: func(_, _ time.Time) bool { return false },
+	})
+	require.NoError(t, err)
+	s.longest = 200 * time.Millisecond
+	if err := s.look(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a backup to a bucket that hangs: %v", err)
+	}
+	alarms, err := alarm.List(t.Context(), db, alarm.Filter{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, "alarms", len(alarms), 1)
 }
 
 // listed are the backups as operators read them.
