@@ -83,7 +83,7 @@ func TestPoints(t *testing.T) {
 	s.pointsFor()
 	run(t, s,
 		aPaidOrderEarnsPointsOnce, refundsTakePointsBackInProportion, aRefundBeforeItsPaymentEndsAtZero,
-		aDuplicatesRefundTakesNoPoints, pointsComeBackWithARefundThatIsUndone, aLaterRuleChangesNoPointsEarned,
+		aDuplicatesRefundTakesNoPoints, pointsComeBackWithARefundThatIsUndone, aRefundedOrderKeepsNoPoints, aLaterRuleChangesNoPointsEarned,
 		pointsAreReadByTheirUserAndByStaff, aBalanceBelowZeroIsShown, verifyFindsWrongPoints,
 	)
 }
@@ -236,6 +236,21 @@ func pointsComeBackWithARefundThatIsUndone(t *testing.T, s *bundle) {
 	s.follow(no, "")
 	s.pointsAre(no, "earned 3, taken_back -1, given_back 1, taken_back -1")
 	require.Equal(t, "violations", s.wrongPoints(no), 0)
+}
+
+// An order that is refunded in full keeps no points, although its provider undid the refund and the
+// shop owes the money again.
+func aRefundedOrderKeepsNoPoints(t *testing.T, s *bundle) {
+	no, _ := s.paidFor(9950, sandbox.Normal)
+	refundNo := s.refundPart(no, 0)
+	s.bounce(no)
+	s.until("the refund is taken back", func() bool { return s.refundOf(no) == "operator failed" })
+	require.Equal(t, "the order", read[string](s, `SELECT status FROM orders.orders WHERE order_no = $1`, no), "refunded")
+	s.follow(no, "paid")
+	s.follow(no, "")
+	s.pointsAre(no, "earned 298, taken_back -298")
+	require.Equal(t, "violations", s.wrongPoints(no), 0)
+	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 8"}`, "settled_by_hand")
 }
 
 func aLaterRuleChangesNoPointsEarned(_ *testing.T, s *bundle) {

@@ -168,7 +168,15 @@ func eachRowHasItsResult(t *testing.T, s *bundle) {
 	row("refunded", paid.String(), "ZTO", numbered(3))
 	row("refunded", waiting.String(), "ZTO", numbered(4))
 	row("to_be_picked_up", picked.String(), "ZTO", numbered(5))
-	made := s.upload(firstOperator, "", strings.Join(rows, "\n"))
+	sheet := strings.Join(rows, "\n")
+	could := s.upload(firstOperator, "?dry_run=true", sheet).results()
+	for line, result := range could {
+		if result == "ready" {
+			could[line] = "shipped"
+		}
+	}
+	require.Equal(t, "what a dry run says", could, want)
+	made := s.upload(firstOperator, "", sheet)
 	require.Equal(t, "results", made.results(), want)
 	require.Equal(t, "sums", made.sums(), "4 1 12")
 	require.Equal(t, "the carriers that a number tells, that is typed, and that is not known", []string{made.Data[1].Carrier, made.Data[2].Carrier, made.Data[6].Carrier}, []string{"顺丰速运", "其他:骑手小李", "飞毛腿"})
@@ -263,6 +271,10 @@ func aListShips(t *testing.T, s *bundle) {
 	for _, sums := range []string{`"shipped":2`, `"already_shipped":2`} {
 		s.has(s.staff(firstOperator, http.MethodPost, "shipments", string(body)), http.StatusOK, sums, `"refused":0`)
 	}
+	without := s.toShip(2)
+	sheet := fmt.Sprintf("订单号,运单号,快递公司\n%s,773200000001,\n%s,773200000002,圆通\n", without[0], without[1])
+	require.Equal(t, "of rows that name no carrier", s.upload(firstOperator, "?carrier=ZTO", sheet).sums(), "2 0 0")
+	require.Equal(t, "carriers", read[string](s, `SELECT string_agg(carrier, ' ' ORDER BY tracking_no) FROM orders.shipments WHERE tracking_no LIKE '7732%'`), "中通快递 圆通速递")
 	require.Equal(t, "audited", s.audited("order.ship", nos[0]), `{"after": {"status": "paid", "carrier": "顺丰速运", "tracking_no": "SF0000000000"}, "before": {"status": "paid"}}`)
 	s.says(s.get(7, "/api/v1/admin/carriers"), "forbidden")
 	s.has(s.staff(firstOperator, http.MethodGet, "carriers", ""), http.StatusOK, `{"code":"SF","name":"SF Express"}`)
