@@ -6,8 +6,8 @@
 -- What the shop has to send, in the order in which it was paid. With orders_to_complete it takes the place of orders_paid,
 -- which the release before reads and which goes a release later: a payment enters one of the two.
 CREATE INDEX IF NOT EXISTS orders_to_ship ON orders.orders (paid_at, order_no) WHERE status = 'paid' AND handover = 'to_ship';
--- Paid orders that time may complete. Until a parcel left the shop, no time completes its order: a shop that is late would
--- lose sight of it.
+-- Paid orders that time completes first. Those that are to be sent it completes months later, walking the index above: a
+-- shop that is late would lose sight of them.
 CREATE INDEX IF NOT EXISTS orders_to_complete ON orders.orders (paid_at) WHERE status = 'paid' AND handover IS DISTINCT FROM 'to_ship';
 
 -- Operators search by the recipient, see package order/search; erased details are in neither.
