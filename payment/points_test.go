@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"stampede/order/points"
+	"stampede/order/pointsevent"
+	"stampede/payment/paymentevent"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -83,7 +85,7 @@ func TestPoints(t *testing.T) {
 	s.pointsFor()
 	run(t, s,
 		aPaidOrderEarnsPointsOnce, refundsTakePointsBackInProportion, aRefundBeforeItsPaymentEndsAtZero,
-		aDuplicatesRefundTakesNoPoints, pointsComeBackWithARefundThatIsUndone, aRefundedOrderKeepsNoPoints, aLaterRuleChangesNoPointsEarned,
+		aDuplicatesRefundTakesNoPoints, anOrderThatWasNeverPaidHasNoPoints, pointsComeBackWithARefundThatIsUndone, aRefundedOrderKeepsNoPoints, aLaterRuleChangesNoPointsEarned,
 		pointsAreReadByTheirUserAndByStaff, aBalanceBelowZeroIsShown, verifyFindsWrongPoints,
 	)
 }
@@ -221,6 +223,17 @@ func aDuplicatesRefundTakesNoPoints(t *testing.T, s *bundle) {
 	require.Equal(t, "violations", s.wrongPoints(no), 0)
 }
 
+// Money that came too late for an order goes back, and the order has no points.
+func anOrderThatWasNeverPaidHasNoPoints(t *testing.T, s *bundle) {
+	no, _ := s.one(9950)
+	for _, sub := range s.ledgerOfPoints().Subscriptions() {
+		if sub.Filter == paymentevent.SubjectRefunded {
+			require.NoError(t, sub.Handle(t.Context(), bus.Msg{Subject: sub.Filter, Data: fmt.Appendf(nil, `{"order_no":%q}`, no)}))
+		}
+	}
+	s.pointsAre(no, "")
+}
+
 func pointsComeBackWithARefundThatIsUndone(t *testing.T, s *bundle) {
 	no, _ := s.paidFor(100, sandbox.Normal)
 	refundNo := s.refundPart(no, 34)
@@ -232,6 +245,7 @@ func pointsComeBackWithARefundThatIsUndone(t *testing.T, s *bundle) {
 	s.follow(no, "")
 	s.pointsAre(no, "earned 3, taken_back -1, given_back 1")
 	require.Equal(t, "violations", s.wrongPoints(no), 0)
+	require.Equal(t, "events", []int{s.events(pointsevent.SubjectEarned, no), s.events(pointsevent.SubjectTakenBack, no), s.events(pointsevent.SubjectGivenBack, no)}, []int{1, 1, 1})
 	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 7"}`, "settled_by_hand")
 	s.follow(no, "")
 	s.pointsAre(no, "earned 3, taken_back -1, given_back 1, taken_back -1")

@@ -1,0 +1,142 @@
+package orderoffice
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	kit "stampede/platform/edge/office"
+	"stampede/platform/workshop/require"
+)
+
+// desk is the office over an API that has waiting orders, and keeps the lists that it is to ship.
+type desk struct {
+	waiting int
+	shipped []string
+	tokens  *auth.Tokens
+}
+
+// Receive takes every form.
+func (*desk) Receive(http.ResponseWriter, *http.Request, int64, bool) error { return nil }
+
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	row := func(i int) string { // paid after the one before it; every third is of two units
+		return fmt.Sprintf(`{"order_no":"%032d","status":"paid","quantity":%d,"sku":"%s","title":"Lamp","paid_at":"2026-11-11T12:%02d:%02d.000Z"}`, i, 1+(i%3)/2, []string{"lamp-red", "lamp-blue"}[i%2], i/60, i%60)
+	}
+	var rows []string
+	next := ""
+	switch query := r.URL.Query(); {
+	case r.URL.Path == "/api/v1/auth/login":
+		access, _ := d.tokens.Mint(auth.Principal{UserID: 5, Role: auth.Operator, Login: 1}, 15*time.Minute) // the key is long enough
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": access, "refresh_token": "r", "expires_in": 900})
+		return
+	case r.Method == http.MethodPost:
+		body, _ := io.ReadAll(r.Body)
+		d.shipped = append(d.shipped, string(body))
+		_, _ = io.WriteString(w, `{"data":[{"line":1,"order_no":"7","carrier":"ZTO","tracking_no":"773100000001","result":"failed","says":"=later"}],"shipped":0,"already_shipped":0,"refused":1}`)
+		return
+	case query.Get("order_nos") != "": // in any order
+		for _, no := range strings.Split(query.Get("order_nos"), ",") {
+			var i int
+			_, _ = fmt.Sscan(strings.TrimLeft(no, "0"), &i)
+			rows = append([]string{row(i)}, rows...)
+		}
+	case query.Get("to_ship") == "true":
+		var from int
+		_, _ = fmt.Sscan(query.Get("cursor"), &from)
+		for i := from; i < min(from+100, d.waiting); i++ {
+			rows = append(rows, row(i+1))
+		}
+		if from+100 < d.waiting {
+			next = fmt.Sprint(from + 100)
+		}
+	}
+	_, _ = fmt.Fprintf(w, `{"data":[%s],"next_cursor":%q}`, strings.Join(rows, ","), next)
+}
+
+// opened is the page that an operator gets, for a form if there is one.
+func (d *desk) opened(t *testing.T) func(path string, form url.Values) string {
+	t.Helper()
+	const key = "a signing key of tests, long enough for all"
+	d.tokens = auth.NewTokens([]byte(key), time.Now)
+	office, err := kit.New(kit.Deps{API: d, Tokens: d.tokens, SigningKeys: [][]byte{[]byte(key)}, Zone: time.UTC, PublicURL: "https://shop.example", Log: slog.New(slog.DiscardHandler)}, Section())
+	require.NoError(t, err)
+	var cookies []*http.Cookie
+	open := func(path string, form url.Values) string {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		if form != nil {
+			r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(form.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		for _, c := range cookies {
+			r.AddCookie(c)
+		}
+		w := httptest.NewRecorder()
+		office.ServeHTTP(w, r)
+		cookies = append(cookies, w.Result().Cookies()...)
+		return w.Body.String()
+	}
+	open("/admin/sign-in", url.Values{"phone": {"13800138000"}, "password": {"secret words"}})
+	return open
+}
+
+// TestPickingListHasWhatIsPacked: the list of the chosen orders, and of all, with the units of each
+// variant and the first paid first.
+func TestPickingListHasWhatIsPacked(t *testing.T) {
+	t.Parallel()
+	d := &desk{waiting: 250}
+	open := d.opened(t)
+	units := regexp.MustCompile(`(lamp-\w+)</td><td>Lamp</td><td class="n"><b>(\d+)</b>`)
+	orders := regexp.MustCompile(`☐</td><td class="mono">[^<]*?(\d+)<`)
+	read := func(page string) (sums, nos string) {
+		return fmt.Sprint(units.FindAllStringSubmatch(page, -1)), fmt.Sprint(orders.FindAllString(page, -1))
+	}
+	chosen := url.Values{}
+	for _, i := range []int{2, 1, 5} {
+		chosen.Add("order_no", fmt.Sprintf("%032d", i))
+	}
+	page := open("/admin/shipping/picking?"+chosen.Encode(), nil)
+	sums, nos := read(page)
+	require.Equal(t, "units of the chosen", strings.Count(sums, "lamp-blue</td><td>Lamp</td><td class=\"n\"><b>3"), 1)
+	require.Equal(t, "the chosen", strings.Count(nos, "☐"), 3)
+	if first, last := strings.Index(nos, "00001<"), strings.Index(nos, "00005<"); first < 0 || last < first {
+		t.Errorf("the first paid is not the first: %s", nos)
+	}
+	_, nos = read(open("/admin/shipping/picking", nil))
+	require.Equal(t, "all", strings.Count(nos, "☐"), 250)
+	d.waiting = 501
+	page = open("/admin/shipping/picking", nil)
+	_, nos = read(page)
+	require.Equal(t, "what is printed of 501", strings.Count(nos, "☐"), printedMost)
+	require.Contains(t, "the page", page, "These are the first 500")
+	require.Equal(t, "slips of 501, each a section", strings.Count(open("/admin/shipping/slips", nil), `class="card slip"`), printedMost)
+}
+
+// TestListShipsWhatWasTyped: orders with a number and chosen ones are shipped, with a carrier of their
+// own or the list's; the results can be corrected as a sheet.
+func TestListShipsWhatWasTyped(t *testing.T) {
+	t.Parallel()
+	d := &desk{waiting: 3}
+	open := d.opened(t)
+	page := open("/admin/shipping/ship", url.Values{
+		"carrier": {"ZTO"}, "number.1": {" 773100000001 "}, "carrier.1": {""}, "number.2": {""}, "number.3": {"SF1234567890"}, "carrier.3": {"SF"}, "order_no": {"4"}, "carrier.4": {"OWN"}, "number.4": {""},
+	})
+	require.Equal(t, "shipped", d.shipped, []string{`{"orders":[{"carrier":"ZTO","order_no":"1","tracking_no":"773100000001"},{"carrier":"SF","order_no":"3","tracking_no":"SF1234567890"},{"carrier":"OWN","order_no":"4","tracking_no":""}]}`})
+	require.Contains(t, "the results", page, "=later", "download=")
+	file, err := base64.StdEncoding.DecodeString(html.UnescapeString(regexp.MustCompile(`href="data:text/csv[^,"]*,([^"]*)"`).FindStringSubmatch(page)[1]))
+	require.NoError(t, err)
+	require.Contains(t, "the sheet of the results", string(file), "773100000001\t", "'=later")
+	require.Contains(t, "the page of a form without numbers", open("/admin/shipping/ship", url.Values{"number.1": {""}, "_back": {"/admin/shipping"}}), "Type the tracking number")
+	require.Equal(t, "lists shipped", len(d.shipped), 1)
+}
