@@ -66,7 +66,7 @@ func settings(c *kit.Call) (map[string]any, error) {
 var (
 	alarmFilters = []kit.Field{
 		{Name: "open", Label: kit.Text{"Open only", "仅看未处理"}, Kind: kit.Tick},
-		{Name: "severity", Label: kit.Text{"Severity", "级别"}, Kind: kit.Choice, Options: []string{"warning", "critical"}},
+		{Name: "severity", Label: kit.Text{"Severity", "级别"}, Kind: kit.Choice, Options: []string{"critical", "warning", "info"}},
 		{Name: "code", Label: kit.Text{"Code", "代码"}, Max: 64},
 	}
 	auditFilters = []kit.Field{
@@ -92,8 +92,7 @@ var acts = []kit.Act{
 	},
 	{
 		Path: "/admin/alarms/test", API: "POST " + api + "/alarms/test", Role: auth.Operator, On: "/admin/alarms",
-		Title: kit.Text{"Send a test", "发送测试"},
-		Done:  kit.Text{"Each address was sent a test. The audit log has the answers, and what to do about an address that did not take it.", "已向每个告警地址发送测试；各地址的应答及处理方法见操作日志。"},
+		Title: kit.Text{"Send a test", "发送测试"}, Answer: "tested.html",
 	},
 	{
 		Path: "/admin/proofs/start", API: "POST " + api + "/proof", Role: auth.Operator, On: "/admin/proofs",

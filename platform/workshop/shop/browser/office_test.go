@@ -162,7 +162,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *shop.Instance, sale
 		until(`location.pathname === "/admin/sign-in"`), shot("sign-in-zh"))
 }
 
-// tellsSystems makes an API key and a webhook, whose secrets are shown once.
+// tellsSystems makes an API key and a webhook, whose secrets are shown once, and tests where alarms go.
 func tellsSystems(tab context.Context, t *testing.T, in *shop.Instance) {
 	t.Helper()
 	do(tab, t, "make an API key, and revoke it, on a phone",
@@ -176,6 +176,7 @@ func tellsSystems(tab context.Context, t *testing.T, in *shop.Instance) {
 		click(`tbody a`), click(`form[action$="/test"] button`), says("测试已发送"), says("webhook.test"), until(fitsPhone), shot("webhook-zh"),
 		fill(`form[action$="/change"] [name=types]`, "order.paid"), click(`form[action$="/change"] button`), says("已修改"), until(`document.querySelector("[name=types]").value === "order.paid"`),
 		click(`form[action$="/remove"] button`), says("已移除"), says("还没有接收事件的系统"), emulation.SetDeviceMetricsOverride(1280, 800, 1, false))
+	do(tab, t, "test where alarms go", chromedp.Navigate(in.URL+"/admin/alarms"), click(`form[action$="/alarms/test"] button`), says("尚未设置告警渠道"), shot("alarm-test-zh"))
 }
 
 // importsASale sends a sheet with a line that the API refuses, and the corrected one.
