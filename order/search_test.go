@@ -159,7 +159,7 @@ func TestPagesReadABoundedNumberOfOrders(t *testing.T) {
 	e.exec(`UPDATE orders.orders SET status = CASE WHEN user_id % 4 = 0 THEN 'pending_payment' ELSE 'completed' END,
 		paid_at = CASE WHEN user_id % 4 = 0 THEN NULL ELSE now() - user_id * interval '1 second' END, updated_at = now() - user_id * interval '1 second', pay_deadline = now() + user_id * interval '1 second'`)
 	e.exec(`UPDATE orders.orders SET status = 'refund_failed' WHERE user_id % 1000 = 1`)
-	e.exec(`UPDATE orders.orders SET status = 'paid', handover = CASE WHEN user_id % 2000 < 900 THEN 'shipped' ELSE 'to_ship' END WHERE user_id % 2 = 1 AND status = 'completed'`)
+	e.exec(`UPDATE orders.orders SET status = 'paid', handover = CASE WHEN user_id % 2000 > 1000 THEN 'shipped' ELSE 'to_ship' END WHERE user_id % 2 = 1 AND status = 'completed'`)
 	e.exec(`VACUUM ANALYZE orders.orders`)
 	e.exec(`INSERT INTO orders.details (bucket, order_no, user_id, way, name, phone) SELECT bucket, order_no, user_id, 'delivery', '收件人' || user_id % 4000, '+861380013' || lpad((user_id % 4000)::text, 4, '0') FROM orders.orders`)
 	e.exec(`VACUUM ANALYZE orders.details`)

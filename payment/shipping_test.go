@@ -136,7 +136,7 @@ func aSheetShipsTwoHundredOrders(t *testing.T, s *bundle) {
 }
 
 func eachRowHasItsResult(t *testing.T, s *bundle) {
-	good := s.toShip(9)
+	good := s.toShip(13)
 	s.upload(firstOperator, "", ofClient(good[:1], numbered))
 	unpaid, _ := s.one(100)
 	paid, _ := s.paidFor(100, sandbox.Normal)
@@ -164,6 +164,11 @@ func eachRowHasItsResult(t *testing.T, s *bundle) {
 	row("duplicate", good[8].String(), "JD", "JDVA00123456789")
 	row("no_such_order", ids.NewFor(7).String(), "ZTO", numbered(1))
 	row("no_such_order", "合计", "", "")
+	row("bad_number", good[9].String(), "其他：骑手\u2028小李", "A12345") // two lines
+	row("unknown_carrier", good[11].String(), "其他："+strings.Repeat("长", 61), "A12345")
+	row("shipped", good[12].String(), "其他："+strings.Repeat("长", 60), "A12345")
+	s.exec(`UPDATE orders.orders SET status = 'completed' WHERE order_no = $1`, good[10])
+	row("shipped", good[10].String(), "ZTO", "773100000010")
 	row("not_paid", unpaid.String(), "ZTO", numbered(2))
 	row("refunded", paid.String(), "ZTO", numbered(3))
 	row("refunded", waiting.String(), "ZTO", numbered(4))
@@ -178,7 +183,7 @@ func eachRowHasItsResult(t *testing.T, s *bundle) {
 	require.Equal(t, "what a dry run says", could, want)
 	made := s.upload(firstOperator, "", sheet)
 	require.Equal(t, "results", made.results(), want)
-	require.Equal(t, "sums", made.sums(), "4 1 12")
+	require.Equal(t, "sums", made.sums(), "6 1 14")
 	require.Equal(t, "the carriers that a number tells, that is typed, and that is not known", []string{made.Data[1].Carrier, made.Data[2].Carrier, made.Data[6].Carrier}, []string{"顺丰速运", "其他:骑手小李", "飞毛腿"})
 	for _, r := range made.Data {
 		if r.Says == "" || r.Result == "bad_number" && r.OrderNo == good[4].String() && !strings.Contains(r.Says, "四舍五入") {
@@ -194,6 +199,8 @@ func eachRowHasItsResult(t *testing.T, s *bundle) {
 	s.has(s.staff(firstOperator, http.MethodPut, "orders/"+waiting.String()+"/shipment", `{"carrier":"SF","tracking_no":"7"}`), http.StatusOK, `"tracking_no":"7"`)
 	made = s.upload(firstOperator, "", ofClient(good[:1], func(int) string { return "773199999999" }))
 	require.Equal(t, "another number for a parcel that left", made.results(), map[int]string{3: "shipped_otherwise"})
+	made = s.upload(firstOperator, "", "订单号,快递公司,运单号\n"+good[0].String()+",圆通,"+numbered(0))
+	require.Equal(t, "another carrier for a parcel that left", made.results(), map[int]string{2: "shipped_otherwise"})
 	s.has(s.document(good[1], read[int64](s, `SELECT user_id FROM orders.orders WHERE order_no = $1`, good[1])), http.StatusOK,
 		`"carrier_code":"SF"`, `"carrier_name":"SF Express"`, `"tracking_url":"https://www.sf-express.com/chn/sc/waybill/waybill-detail/SF1234567890"`)
 	s.refundsDone(paid)
@@ -300,9 +307,13 @@ func theShopperConfirmsTheReceipt(t *testing.T, s *bundle) {
 	require.Equal(t, "refundable once it is sent", s.document(no, user).Text("refund_until"), "")
 	s.says(s.post(user+1, path, ""), "not-found")
 	s.says(s.post(user, "/api/v1/orders/"+ids.NewFor(user).String()+"/receipt", ""), "not-found")
+	poll := "/api/v1/orders/" + no.String()
+	s.has(s.get(user, poll), http.StatusOK, `"status":"paid"`) // it is cached now
 	for range 2 {
 		s.has(s.post(user, path, ""), http.StatusOK, `"status":"completed"`)
 	}
+	s.has(s.get(user, poll), http.StatusOK, `"status":"completed"`)
+	require.Equal(t, "why it is completed", read[string](s, `SELECT reason FROM orders.history WHERE order_no = $1 AND status = 'completed'`, no), "received")
 	require.Equal(t, "history", s.story(no), fmt.Sprintf("paid by operator %d, completed by shopper", firstOperator))
 	require.Equal(t, "events", s.events(orderevent.SubjectCompleted, no), 1)
 }

@@ -94,8 +94,8 @@ func Of(number string) *Carrier {
 	return nil
 }
 
-// other begins a carrier that is not known and meant to be kept as it is.
-var other = regexp.MustCompile(`^(?i:其他|其它|other)\s*[:：]\s*(.+)$`)
+// other begins a carrier that is not known and meant to be kept as it is; a shipment keeps 60 characters.
+var other = regexp.MustCompile(`^(?i:其他|其它|other)\s*[:：]\s*(.{1,60})$`)
 
 // Named is the carrier of a row of a sheet, and how a shipment keeps it: by its name, by what
 // only its numbers begin with where the row has no name, or "other:" and a name. Known is
