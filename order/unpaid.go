@@ -8,8 +8,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order/carrier"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 )
 
@@ -29,11 +31,14 @@ func (r Reader) Unpaid(ctx context.Context, after time.Time, afterNo ids.ID, unt
 	return orders, nil
 }
 
-// Parcel returns how an order was sent; at is zero if it was not.
-func (r Reader) Parcel(ctx context.Context, no ids.ID) (carrier, tracking string, at time.Time, err error) {
+// Parcel returns how an order was sent, its carrier in each language; at is zero if it was not.
+func (r Reader) Parcel(ctx context.Context, no ids.ID) (by fault.Text, tracking string, at time.Time, err error) {
 	row, err := orderdb.New(r.DB).ShipmentOf(ctx, orderdb.ShipmentOfParams{OrderNo: no, Bucket: no.Bucket()})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return "", "", at, fmt.Errorf("order: read the parcel of %s: %w", no, err)
+		return by, "", at, fmt.Errorf("order: read the parcel of %s: %w", no, err)
 	}
-	return row.Carrier, row.TrackingNo, row.At, nil
+	for lang := range by {
+		by[lang] = carrier.NameOf(row.Carrier, lang)
+	}
+	return by, row.TrackingNo, row.At, nil
 }

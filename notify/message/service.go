@@ -44,7 +44,7 @@ type Orders interface {
 	// Unpaid returns up to most unpaid orders whose deadline is after a place, and at most until, in the order of the deadlines.
 	Unpaid(ctx context.Context, after time.Time, afterNo ids.ID, until time.Time, most int) ([]orderevent.Order, error)
 	// Parcel returns how an order was sent; at is zero if it was not.
-	Parcel(ctx context.Context, no ids.ID) (carrier, tracking string, at time.Time, err error)
+	Parcel(ctx context.Context, no ids.ID) (carrier fault.Text, tracking string, at time.Time, err error)
 }
 
 // Sale is what is asked about what is on sale.

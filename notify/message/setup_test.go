@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -146,9 +147,9 @@ func (o *orders) Unpaid(_ context.Context, after time.Time, afterNo ids.ID, unti
 	return found, nil
 }
 
-func (o *orders) Parcel(_ context.Context, no ids.ID) (carrier, tracking string, at time.Time, err error) {
+func (o *orders) Parcel(_ context.Context, no ids.ID) (carrier fault.Text, tracking string, at time.Time, err error) {
 	if tracking = o.parcels[no]; tracking != "" {
-		carrier, at = "SF Express", time.Now()
+		carrier, at = fault.T("SF Express", "顺丰速运"), time.Now()
 	}
 	return carrier, tracking, at, nil
 }

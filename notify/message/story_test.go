@@ -124,7 +124,7 @@ func TestWholeStoryArrivesOnce(t *testing.T) {
 		}
 		all := strings.Join(texts, "\n")
 		require.Contains(t, phone, all, fmt.Sprintf("SF%d", users[i]))
-		require.Contains(t, phone, all, [][]string{{"拒收请回复R", "已发货", "退款¥1.00"}, {"Reply STOP to opt out", "is on its way", "refunded ¥1.00"}}[i]...)
+		require.Contains(t, phone, all, [][]string{{"拒收请回复R", "已发货，顺丰速运，", "退款¥1.00"}, {"Reply STOP to opt out", "is on its way with SF Express", "refunded ¥1.00"}}[i]...)
 		require.Equal(t, "ways out", strings.Count(all, []string{"回复R", "STOP"}[i]), 2)
 	}
 	for id, tries := range b.gw.tries {

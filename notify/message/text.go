@@ -20,13 +20,13 @@ import (
 
 // facts are what a message's text is filled with, as stored.
 type facts struct {
-	Item     string    `json:"item,omitempty"`
-	Quantity int32     `json:"quantity,omitempty"`
-	Amount   int64     `json:"amount,omitempty"`
-	Currency string    `json:"currency,omitempty"`
-	At       time.Time `json:"at,omitzero"` // the opening, or the deadline
-	Carrier  string    `json:"carrier,omitempty"`
-	Tracking string    `json:"tracking,omitempty"`
+	Item     string     `json:"item,omitempty"`
+	Quantity int32      `json:"quantity,omitempty"`
+	Amount   int64      `json:"amount,omitempty"`
+	Currency string     `json:"currency,omitempty"`
+	At       time.Time  `json:"at,omitzero"` // the opening, or the deadline
+	Carrier  fault.Text `json:"carrier,omitzero"`
+	Tracking string     `json:"tracking,omitempty"`
 }
 
 var tags = [...]language.Tag{httpx.English: language.English, httpx.Chinese: language.Chinese}
@@ -39,7 +39,7 @@ func (f *facts) words(no ids.ID, lang httpx.Language, now time.Time, zone *time.
 	number := no.String()
 	w := map[string]string{
 		fillItem: f.Item, fillQuantity: strconv.Itoa(int(f.Quantity)), fillAmount: currency.Write(f.Amount, f.Currency, tags[lang]),
-		fillOrder: number[len(number)-orderDigits:], fillCarrier: f.Carrier, fillTracking: f.Tracking,
+		fillOrder: number[len(number)-orderDigits:], fillCarrier: f.Carrier[lang], fillTracking: f.Tracking,
 	}
 	if !f.At.IsZero() {
 		w[fillTime] = clockTime(f.At.In(zone), now.In(zone), lang)
@@ -92,7 +92,7 @@ func checkText(flaws *fault.Flaws, location string, k Kind, text string) {
 func sampleFacts(now time.Time) facts {
 	return facts{
 		Item: "Phone 12 Pro", Quantity: 1, Amount: 9900, Currency: "CNY", At: now.Add(15 * time.Minute).Truncate(time.Minute),
-		Carrier: "SF Express", Tracking: "SF1234567890",
+		Carrier: fault.T("SF Express", "顺丰速运"), Tracking: "SF1234567890",
 	}
 }
 
