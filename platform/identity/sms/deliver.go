@@ -1,12 +1,15 @@
 package sms
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"regexp"
 	"time"
 
+	"stampede/platform/edge/cloudsign"
 	"stampede/platform/edge/outbound"
 )
 
@@ -84,4 +87,26 @@ type ProviderConfig struct {
 	Signature     string // what each text begins with, without its brackets
 	Templates     TemplateIDs
 	outbound.Config
+}
+
+// Provider is a provider's API with the shop's account at it.
+type Provider struct {
+	API
+	ProviderConfig
+	Key  cloudsign.Key
+	Host string           // of URL, whose path is /: both are signed
+	Now  func() time.Time // dates the signatures
+}
+
+// NewProvider returns a provider, at its public address unless the settings give another. It makes no call.
+func NewProvider(cfg ProviderConfig, public string, now func() time.Time, log *slog.Logger) (*Provider, error) {
+	u, err := url.Parse(cmp.Or(cfg.URL, public))
+	if err != nil {
+		return nil, fmt.Errorf("sms: the address of the provider: %w", err)
+	}
+	cfg.URL = u.Scheme + "://" + u.Host + "/"
+	return &Provider{
+		API: API{Client: outbound.New(cfg.Config), Log: log}, ProviderConfig: cfg, Key: cloudsign.Key{ID: cfg.KeyID, Secret: cfg.Secret},
+		Host: u.Host, Now: now,
+	}, nil
 }

@@ -18,8 +18,8 @@ export async function show(main) {
     if (leaving) return undefined;
     if (!login()) return location.assign("/");
     try {
-      const [me, { data }, points] = await Promise.all([call("GET", "me"), call("GET", "me/logins"), call("GET", "me/points?limit=1").catch(() => undefined)]);
-      return box.replaceChildren(about(me, points), ...(me.phone || !sendsCodes || elsewhere ? [] : [phone(draw)]), devices(data, draw),
+      const [me, { data }, points, wants] = await Promise.all([call("GET", "me"), call("GET", "me/logins"), ...["me/points?limit=1", "me/messages"].map((path) => call("GET", path).catch(() => undefined))]);
+      return box.replaceChildren(about(me, points), ...(me.phone || !sendsCodes || elsewhere ? [] : [phone(draw)]), ...(wants && (me.phone && sendsCodes || me.has_wechat) ? [messages(wants)] : []), devices(data, draw),
         ...(elsewhere ? [] : me.has_password ? [password()] : me.phone && sendsCodes ? [firstPassword()] : []), ...(sendsCodes || elsewhere ? [erasure(me, box, said)] : []));
     } catch (e) {
       return box.replaceChildren(problem(explain(e)));
@@ -40,6 +40,22 @@ const about = (me, points) => card(t("account"), "me", (said) => [el("dl", {}, e
   ...(points?.data.length ? [el("dt", {}, t("points")), el("dd", { id: "points" }, points.balance.toLocaleString(language))] : []), // a shop may give none
   el("dt", {}, t("since")), el("dd", {}, time(me.created_at))),
   ...(!me.has_wechat && canLink() ? [el("div", { className: "row end" }, el("button", { className: "second", id: "link", onclick: (e) => tries(said, e.target, () => goToWeChat("link")) }, t("linkWeChat")))] : [])]);
+
+// messages is what the shopper wants to get by SMS or in WeChat beside news of orders.
+const messages = (wants) => card(t("messages"), "messages", (said) => {
+  const go = el("button", { className: "second" }, t("save")), offers = el("input", { type: "checkbox", role: "switch", checked: wants.offers });
+  const languages = el("select", { name: "language" }, ...Object.entries({ "": t("shopsLanguage"), zh: "中文", en: "English" }).map(([value, name]) => el("option", { value, selected: value === wants.language }, name)));
+  const form = el("form", {}, el("label", { className: "switch" }, offers, t("reminders")), el("p", { className: "dim" }, t("remindersHint")),
+    el("label", {}, t("messageLanguage"), languages), el("div", { className: "row end" }, go));
+  form.onsubmit = (e) => {
+    e.preventDefault();
+    tries(said, go, async () => {
+      await call("PUT", "me/messages", { body: { offers: offers.checked, language: languages.value } });
+      return t("saved");
+    });
+  };
+  return [form];
+});
 
 const devices = (logins, draw) => card(t("logins"), "logins", (said) => {
   const end = (path, method) => async (e) => tries(said, e.target, async () => { await call(method, path); await draw(); });

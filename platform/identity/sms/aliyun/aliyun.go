@@ -9,7 +9,6 @@
 package aliyun
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,27 +26,17 @@ import (
 const publicURL = "https://dysmsapi.aliyuncs.com"
 
 // Sender sends through Aliyun. Safe for concurrent use.
-type Sender struct {
-	sms.API
-
-	cfg  sms.ProviderConfig
-	host string
-	now  func() time.Time
-}
+type Sender struct{ *sms.Provider }
 
 // New returns a sender. It makes no call. now dates the signatures.
 func New(cfg sms.ProviderConfig, now func() time.Time, log *slog.Logger) (*Sender, error) {
-	u, err := url.Parse(cmp.Or(cfg.URL, publicURL))
-	if err != nil {
-		return nil, fmt.Errorf("sms: the address of Aliyun: %w", err)
-	}
-	cfg.URL = u.Scheme + "://" + u.Host + "/" // the path is signed
-	return &Sender{API: sms.API{Client: outbound.New(cfg.Config), Log: log}, cfg: cfg, host: u.Host, now: now}, nil
+	p, err := sms.NewProvider(cfg, publicURL, now, log)
+	return &Sender{p}, err
 }
 
 // Send implements sms.Sender.
 func (s *Sender) Send(ctx context.Context, m sms.Message) error {
-	id := s.cfg.Templates.Of(m)
+	id := s.Templates.Of(m)
 	if id == "" {
 		return s.NoTemplate(ctx, m)
 	}
@@ -62,11 +51,11 @@ func (s *Sender) Send(ctx context.Context, m sms.Message) error {
 	phone := strings.TrimPrefix(m.Phone, "+")
 	phone = strings.TrimPrefix(phone, "86") // of all countries only China's own prefix is left out
 	query := strings.ReplaceAll(url.Values{
-		"PhoneNumbers": {phone}, "SignName": {s.cfg.Signature}, "TemplateCode": {id}, "TemplateParam": {string(params)}, "OutId": {m.ID},
+		"PhoneNumbers": {phone}, "SignName": {s.Signature}, "TemplateCode": {id}, "TemplateParam": {string(params)}, "OutId": {m.ID},
 	}.Encode(), "+", "%20") // RFC 3986, as the signature wants it
-	call := cloudsign.Call{Host: s.host, Action: "SendSms", Version: "2017-05-25", Query: query}
-	return s.Deliver(ctx, m, outbound.Request{URL: s.cfg.URL + "?" + query, Body: []byte{}, Head: func(h http.Header) {
-		cloudsign.Aliyun(h, cloudsign.Key{ID: s.cfg.KeyID, Secret: s.cfg.Secret}, call, s.now())
+	call := cloudsign.Call{Host: s.Host, Action: "SendSms", Version: "2017-05-25", Query: query}
+	return s.Deliver(ctx, m, outbound.Request{URL: s.URL + "?" + query, Body: []byte{}, Head: func(h http.Header) {
+		cloudsign.Aliyun(h, s.Key, call, s.Now())
 	}}, read)
 }
 

@@ -7,13 +7,11 @@
 package tencent
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -30,22 +28,12 @@ const (
 )
 
 // Sender sends through Tencent Cloud. Safe for concurrent use.
-type Sender struct {
-	sms.API
-
-	cfg  sms.ProviderConfig
-	host string
-	now  func() time.Time
-}
+type Sender struct{ *sms.Provider }
 
 // New returns a sender. It makes no call. now dates the signatures.
 func New(cfg sms.ProviderConfig, now func() time.Time, log *slog.Logger) (*Sender, error) {
-	u, err := url.Parse(cmp.Or(cfg.URL, publicURL))
-	if err != nil {
-		return nil, fmt.Errorf("sms: the address of Tencent Cloud: %w", err)
-	}
-	cfg.URL = u.Scheme + "://" + u.Host + "/" // the path is signed
-	return &Sender{API: sms.API{Client: outbound.New(cfg.Config), Log: log}, cfg: cfg, host: u.Host, now: now}, nil
+	p, err := sms.NewProvider(cfg, publicURL, now, log)
+	return &Sender{p}, err
 }
 
 type request struct {
@@ -59,7 +47,7 @@ type request struct {
 
 // Send implements sms.Sender.
 func (s *Sender) Send(ctx context.Context, m sms.Message) error {
-	id := s.cfg.Templates.Of(m)
+	id := s.Templates.Of(m)
 	if id == "" {
 		return s.NoTemplate(ctx, m)
 	}
@@ -68,17 +56,17 @@ func (s *Sender) Send(ctx context.Context, m sms.Message) error {
 		values[i] = p.Value
 	}
 	body, err := json.Marshal(request{
-		PhoneNumberSet: []string{m.Phone}, SmsSdkAppID: s.cfg.AppID, SignName: s.cfg.Signature,
+		PhoneNumberSet: []string{m.Phone}, SmsSdkAppID: s.AppID, SignName: s.Signature,
 		TemplateID: id, TemplateParamSet: values, SessionContext: m.ID,
 	})
 	if err != nil {
 		return fmt.Errorf("sms: encode: %w", err)
 	}
 	call := cloudsign.Call{
-		Host: s.host, Service: "sms", Action: "SendSms", Version: "2021-01-11", Region: region, Type: contentType, Body: body,
+		Host: s.Host, Service: "sms", Action: "SendSms", Version: "2021-01-11", Region: region, Type: contentType, Body: body,
 	}
-	return s.Deliver(ctx, m, outbound.Request{URL: s.cfg.URL, Body: body, Type: contentType, Head: func(h http.Header) {
-		cloudsign.Tencent(h, cloudsign.Key{ID: s.cfg.KeyID, Secret: s.cfg.Secret}, call, s.now())
+	return s.Deliver(ctx, m, outbound.Request{URL: s.URL, Body: body, Type: contentType, Head: func(h http.Header) {
+		cloudsign.Tencent(h, s.Key, call, s.Now())
 	}}, read)
 }
 

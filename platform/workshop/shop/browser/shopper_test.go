@@ -147,6 +147,9 @@ func keepsAnAccount(tab context.Context, t *testing.T, in *shop.Instance) {
 	do(tab, t, "log in by SMS", enter("code", code), click("form .end button"), until(`!document.querySelector("dialog")`),
 		chromedp.Navigate(in.URL+"/?account"), says("您还没有设置密码"))
 	readable(tab, t, "account-zh")
+	do(tab, t, "take no reminders, and keep that", click("#messages .switch"), chromedp.Evaluate(`document.querySelector("#messages select").value = "en"`, nil), click("#messages button"), says("已保存"),
+		chromedp.Reload(), until(`document.querySelector("#messages input")?.checked === false && document.querySelector("#messages select").value === "en"`))
+	readable(tab, t, "account-messages-zh")
 	do(tab, t, "ask for a code for a password", click("#password button"), enter("phone", phone), sendCode)
 	reset := shop.SMSCode(t, in, "+86"+phone, code)
 	do(tab, t, "set a password", enter("code", reset), enter("new_password", first), click("dialog form .end button"), until(`!document.querySelector("dialog")`),
