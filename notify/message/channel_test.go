@@ -9,6 +9,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account/wechat"
 	"stampede/platform/identity/sms"
 	"stampede/platform/identity/sms/aliyun"
@@ -224,4 +225,21 @@ func TestOperatorWritesATextForWeChat(t *testing.T) {
 	srv.Subscribed["open-operator"] = 0
 	b.ask(operator, "operator", http.MethodPost, path+"/test", nil).Want(t, "does not follow", 422, "wechat-message-refused")
 	b.ask(7, "viewer", http.MethodGet, "/api/v1/admin/shopper-message-texts", nil).Want(t, "all", 200, "", `"channel":"wechat"`, `"channel":"wechat-mini"`, `"channel":"sms"`)
+}
+
+// WeChat refuses a message with a value that does not fit its field: times and amounts have its form, and a tap opens the
+// order where the text names no page.
+func TestValuesFitWeChatsFields(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	no := ids.New()
+	f := facts{Item: strings.Repeat("好", 21), Amount: 123456789, Currency: "CNY", At: time.Date(2026, 1, 2, 20, 5, 30, 0, time.UTC)}
+	own := text{"thing1 = {item}\r\n\r\ntime2={time}\namount3 = {amount}\ncharacter_string4 = a=b", "t"}
+	for channel, page := range map[string]string{channelOfficial: "https://shop.example/?order=" + no.String(), channelMini: ""} {
+		m := b.compose(place{Won, channel, httpx.English}, own, &f, 9, no, ids.New(), "open-li").wechat
+		require.Equal(t, "page", m.Page, page)
+		require.Equal(t, "fields", m.Data, map[string]string{
+			"thing1": strings.Repeat("好", 19) + "…", "time2": "2026年1月2日 20:05", "amount3": "¥1234567.89", "character_string4": "a=b",
+		})
+	}
 }
