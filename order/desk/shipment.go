@@ -143,21 +143,21 @@ func unpaid(status string) string {
 	}
 }
 
-// notShipped is a result other than resultReady, as the error that undoes what was begun.
-type notShipped string
+// notShippedError is a result other than resultReady, as the error that undoes what was begun.
+type notShippedError string
 
-func (r notShipped) Error() string { return "desk: not shipped: " + string(r) }
+func (r notShippedError) Error() string { return "desk: not shipped: " + string(r) }
 
-// mayShip fails with notShipped unless an order may be noted as sent, of which before was noted,
+// mayShip fails with notShippedError unless an order may be noted as sent, of which before was noted,
 // nil if nothing was.
 func mayShip(sent Parcel, before *Parcel, refundOpen bool) error {
 	switch {
 	case before != nil && carrier.Same(before.Carrier, sent.Carrier) && before.TrackingNo == sent.TrackingNo:
-		return notShipped(resultAlready)
+		return notShippedError(resultAlready)
 	case before != nil:
-		return notShipped(resultOtherwise)
+		return notShippedError(resultOtherwise)
 	case refundOpen:
-		return notShipped(resultRefunded)
+		return notShippedError(resultRefunded)
 	default:
 		return nil
 	}
@@ -165,7 +165,7 @@ func mayShip(sent Parcel, before *Parcel, refundOpen bool) error {
 
 // resultOf is the result of an order whose shipping failed with err.
 func resultOf(err error) string {
-	if because, is := errors.AsType[notShipped](err); is {
+	if because, is := errors.AsType[notShippedError](err); is {
 		return string(because)
 	}
 	switch refused, _ := errors.AsType[*fault.Error](err); {

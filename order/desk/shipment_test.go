@@ -14,7 +14,7 @@ import (
 func TestWhatHasChangedMeanwhileIsSaid(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
-		resultReady: nil, resultAlready: notShipped(resultAlready), resultNoOrder: order.ErrNoOrder, resultPickup: errNoParcel.With("way", "pickup"),
+		resultReady: nil, resultAlready: notShippedError(resultAlready), resultNoOrder: order.ErrNoOrder, resultPickup: errNoParcel.With("way", "pickup"),
 		resultRefunded: errNotShippable.With("order_status", orderevent.StatusRefunding), resultNotPaid: errNotShippable.With("order_status", orderevent.StatusClosed),
 		resultFailed: errors.New("no connection"),
 	} {

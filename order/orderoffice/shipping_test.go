@@ -32,7 +32,7 @@ func (*desk) Receive(http.ResponseWriter, *http.Request, int64, bool) error { re
 
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	row := func(i int) string { // paid after the one before it; every third is of two units
-		return fmt.Sprintf(`{"order_no":"%032d","status":"paid","quantity":%d,"sku":"%s","title":"Lamp","paid_at":"2026-11-11T12:%02d:%02d.000Z"}`, i, 1+(i%3)/2, []string{"lamp-red", "lamp-blue"}[i%2], i/60, i%60)
+		return fmt.Sprintf(`{"order_no":"%032d","status":"paid","quantity":%d,"sku":%q,"title":"Lamp","paid_at":"2026-11-11T12:%02d:%02d.000Z"}`, i, 1+(i%3)/2, []string{"lamp-red", "lamp-blue"}[i%2], i/60, i%60)
 	}
 	var rows []string
 	next := ""
@@ -47,7 +47,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"data":[{"line":1,"order_no":"7","carrier":"ZTO","tracking_no":"773100000001","result":"failed","says":"=later"}],"shipped":0,"already_shipped":0,"refused":1}`)
 		return
 	case query.Get("order_nos") != "": // in any order
-		for _, no := range strings.Split(query.Get("order_nos"), ",") {
+		for no := range strings.SplitSeq(query.Get("order_nos"), ",") {
 			var i int
 			_, _ = fmt.Sscan(strings.TrimLeft(no, "0"), &i)
 			rows = append([]string{row(i)}, rows...)
