@@ -210,16 +210,16 @@ func (f *fakeCloud) tencent(r *http.Request, body []byte, unpaid bool) object {
 	}
 	var q struct {
 		CaptchaType, CaptchaAppId             int //nolint:revive // as Tencent Cloud spells it
-		Ticket, Randstr, UserIp, AppSecretKey string
+		Ticket, Randstr, UserIP, AppSecretKey string
 	}
 	switch err := json.Unmarshal(body, &q); {
 	case unpaid:
 		return fails("UnauthorizedOperation.Unauthorized")
-	case err != nil || q.CaptchaType != 9 || q.Ticket == "" || q.Randstr == "" || q.UserIp == "":
+	case err != nil || q.CaptchaType != 9 || q.Ticket == "" || q.Randstr == "" || q.UserIP == "":
 		return fails("MissingParameter")
 	}
 	f.mu.Lock()
-	f.clients = append(f.clients, q.UserIp)
+	f.clients = append(f.clients, q.UserIP)
 	f.mu.Unlock()
 	says := func(code int, text string) object {
 		return object{"Response": object{"CaptchaCode": code, "CaptchaMsg": text, "EvilLevel": 0, "RequestId": "r"}}

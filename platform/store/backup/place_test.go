@@ -113,7 +113,7 @@ func leftovers(t *testing.T, place string) (list func() []string) {
 		require.NoError(t, err)
 	}
 	return func() (left []string) {
-		for upload := range core.Client.ListIncompleteUploads(t.Context(), bucket, prefix, false) {
+		for upload := range core.ListIncompleteUploads(t.Context(), bucket, prefix, false) {
 			require.NoError(t, upload.Err)
 			left = append(left, strings.TrimPrefix(upload.Key, prefix))
 		}
