@@ -252,7 +252,7 @@ func (s operators) putGeneral(ctx context.Context, in *generalInput) (*httpx.Out
 
 type ruleInput struct {
 	Kind Kind `path:"kind" enum:"reminder,won,deadline,paid,shipped,refunded,units_back,dispute"`
-	Body MessageRuleSetting
+	Body ShopperMessageRuleSetting
 }
 
 func (s operators) putRule(ctx context.Context, in *ruleInput) (*httpx.Output[ShopperMessageRules], error) {

@@ -26,8 +26,8 @@ type ShopperMessageSettings struct {
 	QuietUntil string `json:"quiet_until" pattern:"^([01][0-9]|2[0-3]):[0-5][0-9]$" example:"08:00" doc:"The same as quiet_from: there are no quiet hours"`
 }
 
-// MessageRuleSetting is what it has decided about a kind.
-type MessageRuleSetting struct {
+// ShopperMessageRuleSetting is what it has decided about a kind.
+type ShopperMessageRuleSetting struct {
 	On           bool `json:"on"`
 	AheadMinutes int  `json:"ahead_minutes,omitempty" minimum:"0" maximum:"1440" doc:"Of reminder and deadline: how long before"`
 }
@@ -35,7 +35,7 @@ type MessageRuleSetting struct {
 // ShopperMessageRule is the setting of one kind.
 type ShopperMessageRule struct {
 	Kind Kind `json:"kind" enum:"reminder,won,deadline,paid,shipped,refunded,units_back,dispute"`
-	MessageRuleSetting
+	ShopperMessageRuleSetting
 }
 
 // Rules are both, with the shop's own texts.
@@ -58,7 +58,7 @@ func defaultRules() Rules {
 		Language: "auto", BudgetPer: "month", QuietFrom: "22:00", QuietUntil: "08:00",
 	}}
 	for _, k := range Kinds {
-		rule := ShopperMessageRule{k, MessageRuleSetting{On: true}}
+		rule := ShopperMessageRule{k, ShopperMessageRuleSetting{On: true}}
 		switch k {
 		case Reminder:
 			rule.AheadMinutes = reminderAhead

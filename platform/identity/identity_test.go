@@ -23,6 +23,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/identity/sms"
 	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/httpxtest"
@@ -267,4 +268,15 @@ func TestAnEntryIsAddedOnceForAKey(t *testing.T) {
 	if err != nil || len(kept) != 1 {
 		t.Errorf("%d records, %v", len(kept), err)
 	}
+}
+
+// A gateway that fails messages to many holds up no login: the codes' breaker is another.
+func TestBulkSMSHasABreakerOfItsOwn(t *testing.T) {
+	d := open(t)
+	ended, stop := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer stop()
+	for range sms.DefaultGatewayConfig().BreakerFailures {
+		require.ErrorIs(t, d.BulkSMS.Send(ended, sms.Message{ID: "1", Phone: "+8613800138000", Text: "…"}), sms.ErrUnavailable)
+	}
+	require.Equal(t, "available", []bool{d.BulkSMS.(*sms.Gateway).Available(), d.SMS.(*sms.Gateway).Available()}, []bool{false, true})
 }
