@@ -86,28 +86,61 @@ func TestWeChatThenSMS(t *testing.T) {
 	}
 }
 
-// While WeChat is away a message waits, without an SMS, and arrives once when it is back.
+// While WeChat is away a message about an order goes by SMS. Where that is away too it waits, and arrives once, by the first
+// that is back.
 func TestWeChatOutage(t *testing.T) {
 	t.Parallel()
 	for ill, channels := range map[int][]string{-1: {channelOfficial, channelMini}, 45011: {channelMini}, 1: {channelOfficial}} {
 		for _, channel := range channels {
 			b := setup(t, takes)
 			srv := b.linkWeChat(channel)
-			srv.Subscribed["open-li"] = 2
+			srv.Subscribed["open-li"], srv.Subscribed["open-wu"] = 2, 2
 			srv.FallIll(ill)
 			b.happens(orderevent.SubjectCreated, pending(b.linked(srv, hangzhou, "open-li"), time.Now().Add(time.Hour)))
+			b.drain()
+			require.Equal(t, "rows while WeChat is away", b.rows(), "won sent sms 138****8000 1")
+			b.happens(orderevent.SubjectCreated, pending(b.linked(srv, "", "open-wu"), time.Now().Add(time.Hour)))
 			for range 3 {
 				b.dueNow()
 				_, err := b.batch(t.Context(), false)
 				require.NoError(t, err)
 			}
-			require.Equal(t, "rows while it is away", b.rows(), "won waiting "+channel+"  0")
+			require.Equal(t, "rows while all are away", b.rows(), "won sent sms 138****8000 1, won waiting "+channel+"  0")
 			srv.FallIll(0)
 			b.drain()
 			got, _ := srv.Messages()
-			require.Equal(t, "arrived, and SMS", []int{len(got), len(b.gw.to(hangzhou))}, []int{1, 0})
+			require.Equal(t, "arrived, and SMS", []int{len(got), len(b.gw.to(hangzhou))}, []int{1, 1})
 		}
 	}
+}
+
+// An offer waits for WeChat, which costs nothing. A number that SMS refuses does not end what WeChat may still take.
+func TestWhatWaitsForWeChat(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ int, m sms.Message) int {
+		if m.Phone == hangzhou {
+			return http.StatusUnprocessableEntity
+		}
+		return http.StatusOK
+	})
+	srv := b.linkWeChat(channelMini)
+	b.ask(7, "admin", http.MethodPut, "/api/v1/admin/shopper-message-texts/reminder/wechat-mini/zh", map[string]any{"body": "thing1 = {item}", "template": wechattest.TemplateID}).Want(t, "text", 200, "")
+	srv.Subscribed["open-li"], srv.Subscribed["open-wu"] = 1, 1
+	srv.FallIll(-1)
+	b.rule(func(r *Rules) { r.QuietUntil = r.QuietFrom })
+	b.opens(5, 10*time.Minute, b.linked(srv, "+8613800138001", "open-wu"))
+	require.NoError(t, b.remind(t.Context()))
+	b.happens(orderevent.SubjectCreated, pending(b.linked(srv, hangzhou, "open-li"), time.Now().Add(time.Hour)))
+	b.dueNow()
+	for _, offers := range []bool{false, true} {
+		_, err := b.batch(t.Context(), offers)
+		require.NoError(t, err)
+	}
+	require.Equal(t, "rows while WeChat is away", b.rows(), "reminder waiting wechat-mini  0, won waiting wechat-mini  0")
+	srv.FallIll(0)
+	b.dueNow()
+	b.drain()
+	require.Equal(t, "rows when it is back", b.rows(), "reminder sent wechat-mini  0, won sent wechat-mini  0")
 }
 
 // A message whose answer got lost may have arrived. Channels that do not know a repetition get it once: it ends with a

@@ -20,8 +20,9 @@
 // instances that both believe to have the lease share the rows (FOR UPDATE SKIP LOCKED).
 //
 //   - The channels are tried in their order: the official account, the mini program, SMS. WeChat is tried where the reader
-//     has an openid and the shop a text. What it refuses goes by SMS, at once; what SMS refuses is dead.
-//   - While a channel is away the message waits, more and more rarely tried, until it is worth nothing: a warning after the
+//     has an openid and the shop a text. What it refuses goes by SMS, at once; what SMS refuses is dead. While WeChat is away,
+//     messages about orders go by SMS too, and offers wait, because they are many and SMS cost money.
+//   - While no channel takes it the message waits, more and more rarely tried, until it is worth nothing: a warning after the
 //     deadline, a reminder a minute before the opening, when the crowd comes. Then it is dead, which an alarm says, and an
 //     operator can send it again where it is still true.
 //   - A call whose answer got lost may have sent the message. Gateways and the official account know its id and are asked

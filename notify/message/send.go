@@ -214,13 +214,15 @@ func (b *work) affords(parts int) bool {
 	return false
 }
 
-// send sends a message by the first channel that takes it, unless its time has passed while it waited for its turn.
+// send sends a message by the first channel that takes it, unless its time has passed while it waited for its turn. An offer
+// waits for the channel that costs nothing; one about an order does not.
 func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []letter, out *outcome) {
 	now := b.now()
 	if !row.ExpiresAt.After(now) {
 		*out = outcome{state: dead, reason: reasonExpired, next: now}
 		return
 	}
+	var away *outcome
 	for _, l := range letters {
 		*out = outcome{next: now, tried: 1, channel: l.channel, recipient: l.recipient(), parts: l.parts}
 		if !b.affords(l.parts) {
@@ -240,14 +242,20 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 			out.state, out.reason = dead, short(reasonUnclear+": "+err.Error())
 			return
 		case coded && refused.Kind != fault.Unavailable:
-			out.state = dead // unless the next channel takes it
+			out.state = dead // unless another channel takes it
 		default:
 			out.state, out.next = waiting, now.Add(b.backoff[min(int(row.Attempts), len(b.backoff))-1])
 			if !out.next.Before(row.ExpiresAt) { // a last time, shortly before it is worth nothing
 				out.next = now.Add(row.ExpiresAt.Sub(now) / 2)
 			}
-			return
+			if b.offers {
+				return
+			}
+			away = new(*out)
 		}
+	}
+	if away != nil {
+		*out = *away
 	}
 }
 
