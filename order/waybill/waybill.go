@@ -5,6 +5,7 @@ package waybill
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -66,13 +67,15 @@ func folded(heading string) string {
 
 // headings finds the columns in a row; -1 is one that is not there.
 func headings(row []string) (at [3]int, ok bool) {
+	cells := make([]string, len(row))
+	for i := range row {
+		cells[i] = folded(row[i])
+	}
 	for of, names := range columns {
 		at[of] = -1
 		for _, name := range names {
-			for i := range row {
-				if at[of] < 0 && folded(row[i]) == folded(name) {
-					at[of] = i
-				}
+			if at[of] < 0 {
+				at[of] = slices.Index(cells, folded(name))
 			}
 		}
 	}

@@ -4,8 +4,6 @@
 package spreadsheet
 
 import (
-	"archive/zip"
-	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -33,12 +31,17 @@ const (
 	// library needs some 200 bytes for an element that has five, and as many for an
 	// attribute; Excel gives a cell's two elements about three.
 	maxElements = 200_000
+	// maxText is ten thousand Chinese characters and more: the time in which the library
+	// resolves a text's escapes grows with the square of its length.
+	maxText = 32 << 10
 )
 
 var (
 	errCells      = errors.New("too many cells")
 	errEncoding   = errors.New("neither UTF-8 nor GB18030")
 	errUnpacked   = errors.New("it unpacks to too much")
+	errText       = errors.New("a cell's text is too long")
+	errNested     = errors.New("a cell is in a cell")
 	errNoWorkbook = errors.New("it is no workbook")
 )
 
@@ -51,6 +54,8 @@ func Says(err error) fault.Text {
 		return fault.T("The file has more than {most} cells. Delete what is beside and below the table, or split it.", "文件超过 {most} 个单元格，请删除表格以外的内容，或拆分为多个文件。", "most", MaxCells)
 	case errors.Is(err, errUnpacked):
 		return fault.T("The file unpacks to more than {most} MiB. Copy the table into a new workbook, or split it.", "文件解压后超过 {most} MiB，请将表格复制到新工作簿，或拆分为多个文件。", "most", maxUnpacked>>20)
+	case errors.Is(err, errText):
+		return fault.T("A cell of the file has more than {most} KiB of text. Shorten it.", "文件中有单元格的文字超过 {most} KiB，请缩短。", "most", maxText>>10)
 	case errors.Is(err, errNoWorkbook):
 		return fault.T("The file cannot be read as a workbook. Save it in Excel as XLSX, or as CSV.", "无法识别该工作簿，请在 Excel 中另存为 XLSX 或 CSV。")
 	default:
@@ -143,36 +148,6 @@ func rowsOfWorkbook(file string) (rows [][]string, err error) {
 		}
 	}
 	return rows, lines.Error()
-}
-
-// measure unpacks a workbook without keeping any of it, and fails if reading it would take
-// more memory than a table does: a file of 45 kB can hold millions of elements.
-func measure(file string) error {
-	archive, err := zip.NewReader(strings.NewReader(file), int64(len(file)))
-	if err != nil {
-		return err
-	}
-	left, elements, attributes := int64(maxUnpacked), 0, 0
-	for _, f := range archive.File {
-		part, err := f.Open()
-		if err != nil {
-			return err
-		}
-		content, err := io.ReadAll(io.LimitReader(part, left+1))
-		_ = part.Close() // it was read
-		left -= int64(len(content))
-		elements += bytes.Count(content, []byte("<"))
-		attributes += bytes.Count(content, []byte("="))
-		switch {
-		case left < 0:
-			return errUnpacked
-		case err != nil:
-			return err
-		case max(elements, attributes) > maxElements:
-			return errCells
-		}
-	}
-	return nil
 }
 
 // asShown rounds a decimal to the 15 digits that Excel shows: it stores 19.9 as
