@@ -82,7 +82,7 @@ func (t *texts) count(name string, content []byte) error {
 	for {
 		token, err := d.Token()
 		if err != nil {
-			if damaged := err != io.EOF && path.Ext(name) == ".xml"; damaged || errors.Is(err, errEncoding) {
+			if damaged := !errors.Is(err, io.EOF) && path.Ext(name) == ".xml"; damaged || errors.Is(err, errEncoding) {
 				return err
 			}
 			return nil

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,8 @@ func Create(ctx context.Context, to Place, pgDump, databaseURL string, about Abo
 const Longest = 12 * time.Hour
 
 // Prune deletes the oldest backups at a place but so many, and returns how many it deleted. It deletes what is left of those
-// that ended with their process, too; other files stay.
+// that ended with their process, too; other files stay, and so does what a clock that was ahead has dated later than now: it
+// would count as the newest for as long.
 func Prune(ctx context.Context, at Place, keep int, now time.Time) (deleted int, err error) {
 	if err := at.Clear(ctx, now.Add(-2*Longest)); err != nil {
 		return 0, fmt.Errorf("delete unfinished backups: %w", err)
@@ -69,6 +71,7 @@ func Prune(ctx context.Context, at Place, keep int, now time.Time) (deleted int,
 	if err != nil {
 		return 0, fmt.Errorf("list the backups: %w", err)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return began(name).After(now) })
 	for _, name := range names[min(keep, len(names)):] {
 		if err := at.Delete(ctx, name); err != nil {
 			return deleted, fmt.Errorf("delete the backup %s: %w", name, err)

@@ -56,12 +56,15 @@ func TestPlaces(t *testing.T) {
 				t.Errorf("a backup that failed: %v", err)
 			}
 			unfinished := leftovers(t, place)
+			const ahead = "2027-11-29T200000Z.stampede.age" // of a clock that was
+			_, err = put(ahead, "later", nil)
+			require.NoError(t, err)
 			deleted, err := backup.Prune(t.Context(), at, 2, time.Date(2026, 11, 29, 21, 0, 0, 0, time.UTC))
 			require.NoError(t, err)
 			require.Equal(t, "deleted", deleted, 1)
 			left, err := at.Names(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, "what is left", left, []string{names[2], names[1]})
+			require.Equal(t, "what is left", left, []string{ahead, names[2], names[1]})
 			require.Equal(t, "what is left of those that ended with their process", unfinished(), []string{"2026-11-29T130000Z.stampede.age", "other file"})
 			for _, name := range []string{names[1], "other file"} {
 				r, err := at.Open(t.Context(), name)

@@ -73,6 +73,8 @@ const (
 	leaseLife = time.Minute
 	// againAfter is the pause after one that failed.
 	againAfter = 10 * time.Minute
+	// clockGap is how far the clocks of two instances may differ.
+	clockGap = 10 * time.Minute
 	// mostPatience is how long a sale delays a backup, and before is how long before an opening the delay begins.
 	mostPatience = 6 * time.Hour
 	before       = 15 * time.Minute
@@ -186,9 +188,12 @@ func (s *Service) planned() time.Time {
 	return at
 }
 
-// lastGood is the last backup that was made whole; false if there is none.
+// lastGood is the last backup that was made whole at the place that is set now; false if there is none.
 func (s *Service) lastGood(ctx context.Context) (row backupsdb.PlatformBackup, ok bool, err error) {
-	row, err = backupsdb.New(s.DB).LastGood(ctx)
+	if s.to == nil {
+		return row, false, nil
+	}
+	row, err = backupsdb.New(s.DB).LastGood(ctx, backupsdb.LastGoodParams{Place: "/elsewhere", Until: s.now().AddDate(9,0,0)})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return row, false, nil
 	}

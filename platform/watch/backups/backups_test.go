@@ -142,6 +142,38 @@ func TestBucketHangs(t *testing.T) {
 	require.Equal(t, "alarms", len(alarms), 1)
 }
 
+// What a clock that was ahead has noted, and backups at another place, delay no backup.
+func TestDueDespiteOtherBackups(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		before, place, name string
+		ahead               time.Duration
+		due                 bool
+	}{
+		{"a good one", "/backups", "a", 0, false},
+		{"a good one of an instance whose clock is a little ahead", "/backups", "a", time.Minute, false},
+		{"a failure", "/backups", "", 0, false},
+		{"a good one of next year", "/backups", "a", 365 * 24 * time.Hour, true},
+		{"a failure of next year", "/backups", "", 365 * 24 * time.Hour, true},
+		{"a good one at another place", "/elsewhere", "a", 0, true},
+	} {
+		t.Run(c.before, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.DB(t)
+			s, err := New(Settings{BackupTo: "/backups", BackupFor: "age1lvyvwawkr0mcnnnncaghunadrqkmuf9e6507x9y920xxpp866cnql7dp2z", BackupAt: "04:00"}, Deps{
+				DB: db, Zone: time.UTC, Tool: func(name string) (string, error) { return name, nil }, Selling: func(_, _ time.Time) bool { return false },
+			})
+			require.NoError(t, err)
+			now := time.Date(2026, 11, 29, 4, 1, 0, 0, time.UTC)
+			s.now = func() time.Time { return now }
+			pgtest.Exec(t, db, `INSERT INTO platform.backups (began_at, place, name) VALUES ($1, $2, $3)`, now.Add(c.ahead), c.place, c.name)
+			due, err := s.due(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "due", due, c.due)
+		})
+	}
+}
+
 // listed are the backups as operators read them.
 func listed(t *testing.T, s *Service) []any {
 	t.Helper()

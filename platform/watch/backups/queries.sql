@@ -1,5 +1,6 @@
 -- name: LastGood :one
-SELECT * FROM platform.backups WHERE name <> '' ORDER BY began_at DESC LIMIT 1;
+-- The last one at a place. A clock that was ahead may have dated one later than now: it says nothing about tonight.
+SELECT * FROM platform.backups WHERE name <> '' AND place = @place AND began_at <= @until ORDER BY began_at DESC LIMIT 1;
 
 -- name: Latest :many
 SELECT * FROM platform.backups ORDER BY id DESC LIMIT @at_most;

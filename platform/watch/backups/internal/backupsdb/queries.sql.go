@@ -50,11 +50,17 @@ func (q *Queries) End(ctx context.Context, arg EndParams) error {
 }
 
 const lastGood = `-- name: LastGood :one
-SELECT id, began_at, ended_at, place, name, bytes, error FROM platform.backups WHERE name <> '' ORDER BY began_at DESC LIMIT 1
+SELECT id, began_at, ended_at, place, name, bytes, error FROM platform.backups WHERE name <> '' AND place = $1 AND began_at <= $2 ORDER BY began_at DESC LIMIT 1
 `
 
-func (q *Queries) LastGood(ctx context.Context) (PlatformBackup, error) {
-	row := q.db.QueryRow(ctx, lastGood)
+type LastGoodParams struct {
+	Place string
+	Until time.Time
+}
+
+// The last one at a place. A clock that was ahead may have dated one later than now: it says nothing about tonight.
+func (q *Queries) LastGood(ctx context.Context, arg LastGoodParams) (PlatformBackup, error) {
+	row := q.db.QueryRow(ctx, lastGood, arg.Place, arg.Until)
 	var i PlatformBackup
 	err := row.Scan(
 		&i.ID,
