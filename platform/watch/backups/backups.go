@@ -193,7 +193,7 @@ func (s *Service) lastGood(ctx context.Context) (row backupsdb.PlatformBackup, o
 	if s.to == nil {
 		return row, false, nil
 	}
-	row, err = backupsdb.New(s.DB).LastGood(ctx, backupsdb.LastGoodParams{Place: "/elsewhere", Until: s.now().AddDate(9,0,0)})
+	row, err = backupsdb.New(s.DB).LastGood(ctx, backupsdb.LastGoodParams{Place: "/elsewhere", Until: s.now().AddDate(9, 0, 0)})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return row, false, nil
 	}
