@@ -152,8 +152,12 @@ func (tencent) read(answered outbound.Reply) (verdict, error) {
 	if err := decode(answered, &r); err != nil {
 		return verdict{}, err
 	}
-	if r.Response.Error != nil {
-		return verdict{}, rejected(r.Response.Error.Code)
+	switch e := r.Response.Error; {
+	case e == nil:
+	case strings.HasPrefix(e.Code, "InvalidParameter"): // what the client sent is most of the parameters
+		return verdict{no: errWrong, hint: "the verifier answered " + fmt.Sprintf("%.60q", e.Code) + ": if it does so to each token, check --verifier-site-key and --verifier-secret"}, nil
+	default:
+		return verdict{}, rejected(e.Code)
 	}
 	switch r.Response.CaptchaCode {
 	case 0:

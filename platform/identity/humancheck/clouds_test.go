@@ -175,23 +175,24 @@ func TestCodesOfVerifiers(t *testing.T) {
 		of   api
 		want error // nil is a failure of the provider
 	}{
-		`{"status":"error","code":"-50000"}`:              {geetest{}, nil},
-		`{"status":"error","code":"-50005"}`:              {geetest{}, errWrong},
-		`{"status":"error","code":"-50103"}`:              {geetest{}, nil},
-		`{"status":"error","code":"-50303"}`:              {geetest{}, errWrong},
-		`{"status":"success"}`:                            {geetest{}, nil},
-		`[]`:                                              {geetest{}, nil},
-		`{"Response":{}}`:                                 {tencent{}, nil},
-		`{"Response":{"CaptchaCode":1,"EvilLevel":100}}`:  {tencent{}, errWrong},
-		`{"Response":{"CaptchaCode":8}}`:                  {tencent{}, errLate},
-		`{"Response":{"CaptchaCode":16}}`:                 {tencent{}, errForeign},
-		`{"Response":{"Error":{"Code":"InternalError"}}}`: {tencent{}, nil},
+		`{"status":"error","code":"-50000"}`:                                     {geetest{}, nil},
+		`{"status":"error","code":"-50005"}`:                                     {geetest{}, errWrong},
+		`{"status":"error","code":"-50103"}`:                                     {geetest{}, nil},
+		`{"status":"error","code":"-50303"}`:                                     {geetest{}, errWrong},
+		`{"status":"success"}`:                                                   {geetest{}, nil},
+		`[]`:                                                                     {geetest{}, nil},
+		`{"Response":{}}`:                                                        {tencent{}, nil},
+		`{"Response":{"CaptchaCode":1,"EvilLevel":100}}`:                         {tencent{}, errWrong},
+		`{"Response":{"CaptchaCode":8}}`:                                         {tencent{}, errLate},
+		`{"Response":{"CaptchaCode":16}}`:                                        {tencent{}, errForeign},
+		`{"Response":{"Error":{"Code":"InternalError"}}}`:                        {tencent{}, nil},
+		`{"Response":{"Error":{"Code":"InvalidParameterValue"}}}`:                {tencent{}, errWrong},
 		`{"Code":"Success","Result":{"VerifyResult":false,"VerifyCode":"F012"}}`: {aliyun{}, errForeign},
 		`{"Code":"Success","Result":{"VerifyResult":false,"VerifyCode":"F019"}}`: {aliyun{}, errLate},
 		`{"Code":"Success","Result":{"VerifyResult":false,"VerifyCode":"F006"}}`: {aliyun{}, nil},
 		`{"Code":"InvalidParameter","Message":"CaptchaVerifyParam"}`:             {aliyun{}, errWrong},
 		`{"Code":"Throttling.User","Result":{"VerifyResult":true}}`:              {aliyun{}, nil},
-		`{"Code":"Success"}`: {aliyun{}, nil},
+		`{"Code":"Success"}`:                                                     {aliyun{}, nil},
 	} {
 		v, err := c.of.read(outbound.Reply{Status: http.StatusOK, Body: []byte(body)})
 		if (err != nil) != (c.want == nil) || err == nil && v.no != c.want { //nolint:errorlint // identity is meant
