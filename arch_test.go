@@ -41,7 +41,7 @@ var wings = []string{"base", "store", "edge", "watch", "identity", "workshop"}
 var againstOrder = map[string][]string{
 	"platform/base/config": {
 		"platform/store/redisx", "platform/edge/auth", "platform/edge/httpx", "platform/edge/ratelimit", "platform/watch/alarm",
-		"platform/identity/humancheck", "platform/identity/sms",
+		"platform/identity/humancheck", "platform/edge/sms",
 	},
 }
 

@@ -484,7 +484,7 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 		post = s.mail
 	}
 	alarms, err := alarm.NewNotifier(s.Pools["platform"], s.set.Alarms, alarm.Deps{
-		Mail: post, SMS: s.identity.AlarmSMS(), Zone: s.set.Sale.Zone(), BaseURL: s.set.Addresses.BaseURL(),
+		Mail: post, SMS: s.identity.SMS, Zone: s.set.Sale.Zone(), BaseURL: s.set.Addresses.BaseURL(),
 		Shop: cmp.Or(s.set.Identity.SMS.SMSSignature, s.set.Shop.ShopName), Log: s.log, Metrics: s.registry,
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"stampede/platform/base/config"
 	"stampede/platform/base/telemetry"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
-	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )

@@ -9,9 +9,9 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/wechat"
-	"stampede/platform/identity/sms"
 	"stampede/platform/identity/wechatmsg"
 )
 

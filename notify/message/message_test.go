@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )

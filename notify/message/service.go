@@ -19,7 +19,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/wechatmsg"
 	"stampede/platform/store/pulse"
 	"stampede/platform/watch/alarm"

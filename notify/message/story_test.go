@@ -16,7 +16,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
 	"stampede/platform/base/ids"
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"

@@ -15,7 +15,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 )
 
 // facts are what a message's text is filled with, as stored.

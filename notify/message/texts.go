@@ -7,7 +7,7 @@ import (
 
 	"stampede/notify/message/internal/messagedb"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 )
 
 // text is a text with its placeholders.

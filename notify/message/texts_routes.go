@@ -14,7 +14,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/wechatmsg"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"

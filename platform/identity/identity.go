@@ -27,11 +27,14 @@ import (
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
-	"stampede/platform/base/fault"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/edge/sms"
+	"stampede/platform/edge/sms/aliyun"
+	"stampede/platform/edge/sms/sandbox"
+	"stampede/platform/edge/sms/tencent"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/code"
 	"stampede/platform/identity/account/credential"
@@ -46,15 +49,10 @@ import (
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/identity/keys"
 	"stampede/platform/identity/revoke"
-	"stampede/platform/identity/sms"
-	"stampede/platform/identity/sms/aliyun"
-	"stampede/platform/identity/sms/sandbox"
-	"stampede/platform/identity/sms/tencent"
 	"stampede/platform/identity/wechatmsg"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pulse"
 	"stampede/platform/watch/alarm"
-	"stampede/platform/watch/alarm/channel"
 	"stampede/platform/watch/audit"
 )
 
@@ -241,26 +239,6 @@ func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
 	}
 	e.hangUp = append(e.hangUp, sender.CloseIdleConnections)
 	return sender, nil
-}
-
-// alarmText is an alarm to a phone for providers that approve texts.
-var alarmText = sms.Register(sms.Template{
-	Key: "alarm", Params: []string{"code", "subject", "count"}, Optional: true,
-	Text: fault.Text{"Alarm {code} {subject}, {count} in all.", "告警：{code} {subject}，共 {count} 条。"},
-})
-
-// AlarmSMS returns what sends an alarm to a phone, nil where nothing takes SMS.
-func (e *Service) AlarmSMS() func(ctx context.Context, m channel.SMS) error {
-	if e.SMS == nil {
-		return nil
-	}
-	return func(ctx context.Context, m channel.SMS) error {
-		params := make([]sms.Param, len(m.Params))
-		for i, p := range m.Params {
-			params[i] = sms.Param(p)
-		}
-		return e.SMS.Send(ctx, sms.Message{ID: m.ID, Phone: m.Phone, Text: m.Text, Template: alarmText.Key, Params: params})
-	}
 }
 
 // Load reads the revocations, the blacklist and the API keys.

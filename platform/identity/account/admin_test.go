@@ -11,9 +11,9 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/sms"
+	"stampede/platform/edge/sms/sandbox"
 	"stampede/platform/identity/account"
-	"stampede/platform/identity/sms"
-	"stampede/platform/identity/sms/sandbox"
 	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/require"
 )

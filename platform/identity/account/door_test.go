@@ -10,11 +10,11 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/accountevent"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/blacklist"
-	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )

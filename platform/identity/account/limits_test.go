@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/humancheck"
-	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/require"
 )
 

@@ -11,8 +11,8 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account/internal/accountdb"
-	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
 )

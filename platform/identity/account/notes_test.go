@@ -8,8 +8,8 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
-	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account/password"
-	"stampede/platform/identity/sms"
 )
 
 // Settings are the operator's settings for accounts and logins. The windows of the

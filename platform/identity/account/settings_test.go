@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"stampede/platform/base/config"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
-	"stampede/platform/identity/sms"
 )
 
 // The first admin needs a phone that SMS are sent to.

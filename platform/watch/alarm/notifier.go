@@ -20,6 +20,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/mail"
 	"stampede/platform/edge/outbound"
+	"stampede/platform/edge/sms"
 	"stampede/platform/watch/alarm/channel"
 	"stampede/platform/watch/alarm/internal/alarmdb"
 )
@@ -70,7 +71,7 @@ const (
 // Deps are what a Notifier works with. Nil senders cannot be named in the settings.
 type Deps struct {
 	Mail    mail.Sender
-	SMS     func(ctx context.Context, m channel.SMS) error
+	SMS     sms.Sender
 	Zone    *time.Location // of the on-call hours
 	BaseURL string         // of the back office, for links
 	Shop    string         // what an SMS begins with

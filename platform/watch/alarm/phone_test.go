@@ -14,8 +14,8 @@ import (
 
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/mail"
+	"stampede/platform/edge/sms"
 	"stampede/platform/watch/alarm"
-	"stampede/platform/watch/alarm/channel"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/robottest"
@@ -27,7 +27,7 @@ type phones struct {
 
 	mu    sync.Mutex
 	mails []mail.Message
-	sms   []channel.SMS
+	sms   []sms.Message
 }
 
 func (p *phones) Send(_ context.Context, m mail.Message) error {
@@ -37,7 +37,10 @@ func (p *phones) Send(_ context.Context, m mail.Message) error {
 	return nil
 }
 
-func (p *phones) text(_ context.Context, m channel.SMS) error {
+// texts is how phones take SMS.
+type texts struct{ *phones }
+
+func (p texts) Send(_ context.Context, m sms.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sms = append(p.sms, m)
@@ -49,7 +52,7 @@ func (p *phones) to(t *testing.T, pool *pgxpool.Pool, to []string, change func(*
 	t.Helper()
 	n := notifier(t, pool, func(s *alarm.Settings, d *alarm.Deps) {
 		s.AlarmTo, s.InLanguage = to, "en"
-		d.Mail, d.SMS = p, p.text
+		d.Mail, d.SMS = p, texts{p}
 		if change != nil {
 			change(s)
 		}

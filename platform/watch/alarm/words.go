@@ -9,6 +9,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/sms"
 	"stampede/platform/watch/alarm/channel"
 )
 
@@ -58,6 +59,12 @@ func (s speaker) story(c claimed) string {
 	return strings.Join(append(lines, fault.T("Next: {action}", "处理方法：{action}", "action", c.Next())[s.lang]), "\n")
 }
 
+// smsText is an alarm to a phone for providers that approve texts.
+var smsText = sms.Register(sms.Template{
+	Key: "alarm", Params: []string{"code", "subject", "count"}, Optional: true,
+	Text: fault.Text{"Alarm {code} {subject}, {count} in all.", "告警：{code} {subject}，共 {count} 条。"},
+})
+
 // message is one message about all of list, whose first is the most urgent.
 func (s speaker) message(list []claimed) channel.Message {
 	first := list[0]
@@ -82,7 +89,8 @@ func (s speaker) message(list []claimed) channel.Message {
 	}
 	subject := []rune(first.Subject)
 	subject = subject[:min(len(subject), subjectRunes)]
-	m.Params = []channel.Param{{Name: "code", Value: string(first.Code)}, {Name: "subject", Value: string(subject)}, {Name: "count", Value: fmt.Sprint(len(list))}}
+	m.Template = smsText.Key
+	m.Params = []sms.Param{{Name: "code", Value: string(first.Code)}, {Name: "subject", Value: string(subject)}, {Name: "count", Value: fmt.Sprint(len(list))}}
 	m.Short = fault.T("[{shop}] {level}: {code} {subject}, {n} in all. {link}", "【{shop}】{level}：{code} {subject}，共 {n} 条。{link}",
 		"shop", s.shop, "level", s.level(first), "code", first.Code, "subject", string(subject), "n", len(list), "link", s.base+"/admin/alarms")[s.lang]
 	return m

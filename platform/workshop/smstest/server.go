@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 	"stampede/platform/workshop/cloudtest"
 )
 

@@ -8,10 +8,10 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
-	"stampede/platform/identity/sms"
 	"stampede/platform/watch/alarm"
 )
 

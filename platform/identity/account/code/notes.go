@@ -11,10 +11,10 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/outbound"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
-	"stampede/platform/identity/sms"
 )
 
 const (

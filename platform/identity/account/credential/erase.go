@@ -9,6 +9,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/code"
 	"stampede/platform/identity/account/exchange"
@@ -17,7 +18,6 @@ import (
 	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/password"
 	"stampede/platform/identity/account/wechat"
-	"stampede/platform/identity/sms"
 	"stampede/platform/watch/audit"
 )
 

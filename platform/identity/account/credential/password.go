@@ -7,11 +7,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/password"
-	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
 )
 

@@ -9,12 +9,12 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/password"
-	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account/internal/accountdb"
-	"stampede/platform/identity/sms"
 	"stampede/platform/watch/audit"
 )
 

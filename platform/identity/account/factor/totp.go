@@ -18,10 +18,10 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
-	"stampede/platform/identity/sms"
 	"stampede/platform/watch/audit"
 )
 

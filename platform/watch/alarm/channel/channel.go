@@ -45,6 +45,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/mail"
 	"stampede/platform/edge/outbound"
+	"stampede/platform/edge/sms"
 )
 
 // Message is what a channel sends. Each uses what it has room for.
@@ -54,20 +55,11 @@ type Message struct {
 	Title string // one line
 	Text  string // some lines below it
 	Link  string
-	// Short is the whole for an SMS, and Params are its parts for providers of templates.
-	Short  string
-	Params []Param
+	// Short is the whole for an SMS, and Template and Params are the same for providers of templates.
+	Short, Template string
+	Params          []sms.Param
 	// Urgent mentions everybody in a group, which rings also where it is muted.
 	Urgent bool
-}
-
-// Param is a part of an SMS that differs between two of a kind.
-type Param struct{ Name, Value string }
-
-// SMS is a message to a phone.
-type SMS struct {
-	ID, Phone, Text string
-	Params          []Param
 }
 
 // Address is where messages go. Make it with Parse.
@@ -141,8 +133,8 @@ func Parse(raw string) (Address, error) {
 
 // Deps are what sends messages for the channels.
 type Deps struct {
-	Mail mail.Sender                            // nil: mailto: cannot be used
-	SMS  func(ctx context.Context, m SMS) error // nil: sms: cannot be used
+	Mail mail.Sender // nil: mailto: cannot be used
+	SMS  sms.Sender  // nil: sms: cannot be used
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
 }
@@ -185,7 +177,7 @@ func (c *Channel) Send(ctx context.Context, m Message) (answer string, err error
 	case kindMail:
 		return "accepted", c.deps.Mail.Send(ctx, mail.Message{ID: m.ID, To: c.to, Subject: m.Title, Text: m.Text + "\n\n" + m.Link + "\n"})
 	case kindSMS:
-		return "accepted", c.deps.SMS(ctx, SMS{ID: m.ID, Phone: c.to, Text: m.Short, Params: m.Params})
+		return "accepted", c.deps.SMS.Send(ctx, sms.Message{ID: m.ID, Phone: c.to, Text: m.Short, Template: m.Template, Params: m.Params})
 	}
 	return c.post(ctx, m)
 }

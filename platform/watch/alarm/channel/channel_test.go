@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/platform/edge/mail"
+	"stampede/platform/edge/sms"
 	"stampede/platform/watch/alarm/channel"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/robottest"
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func message() channel.Message {
 	return channel.Message{
 		ID: "alarm-1", Title: "[Critical] books-broken: item 17", Text: "Units are <at user_id=\"all\">missing & counted.", Link: "https://sale.example.com/admin/alarms?code=books-broken#alarm-1",
-		Short: "Critical alarm: books-broken item 17", Params: []channel.Param{{Name: "code", Value: "books-broken"}}, Urgent: true,
+		Short: "Critical alarm: books-broken item 17", Template: "alarm", Params: []sms.Param{{Name: "code", Value: "books-broken"}}, Urgent: true,
 	}
 }
 
@@ -108,11 +109,16 @@ func (m *mails) Send(_ context.Context, one mail.Message) error {
 	return m.err
 }
 
+// texting is what sends SMS.
+type texting func(m sms.Message) error
+
+func (f texting) Send(_ context.Context, m sms.Message) error { return f(m) }
+
 func TestMailAndSMS(t *testing.T) {
 	t.Parallel()
 	var box mails
-	var texts []channel.SMS
-	deps := channel.Deps{Mail: &box, SMS: func(_ context.Context, m channel.SMS) error { texts = append(texts, m); return box.err }}
+	var texts []sms.Message
+	deps := channel.Deps{Mail: &box, SMS: texting(func(m sms.Message) error { texts = append(texts, m); return box.err })}
 	for _, raw := range []string{"mailto:ops@example.com?severity=critical", "sms:+8613800138000"} {
 		c := open(t, raw, deps)
 		require.Equal(t, "critical only", c.CriticalOnly, strings.Contains(raw, "critical"))
@@ -132,7 +138,7 @@ func TestMailAndSMS(t *testing.T) {
 	}
 	require.Equal(t, "mail", fmt.Sprint(box.got[0].ID, " ", box.got[0].To, " ", box.got[0].Subject), "alarm-1 ops@example.com "+message().Title)
 	require.Equal(t, "mail's text", box.got[0].Text, message().Text+"\n\n"+message().Link+"\n")
-	require.Equal(t, "SMS", texts[0], channel.SMS{ID: "alarm-1", Phone: "+8613800138000", Text: message().Short, Params: message().Params})
+	require.Equal(t, "SMS", texts[0], sms.Message{ID: "alarm-1", Phone: "+8613800138000", Text: message().Short, Template: "alarm", Params: message().Params})
 }
 
 // A wrong address is named by its kind and repeated nowhere.

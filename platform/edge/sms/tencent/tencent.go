@@ -17,7 +17,7 @@ import (
 
 	"stampede/platform/edge/cloudsign"
 	"stampede/platform/edge/outbound"
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 )
 
 // Which numbers each setting covers, and which settings are invalid.

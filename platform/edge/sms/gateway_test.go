@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/platform/edge/httpx"
-	"stampede/platform/identity/sms"
-	"stampede/platform/identity/sms/sandbox"
+	"stampede/platform/edge/sms"
+	"stampede/platform/edge/sms/sandbox"
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/require"
 )

@@ -20,7 +20,7 @@ import (
 
 	"stampede/platform/edge/cloudsign"
 	"stampede/platform/edge/outbound"
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 )
 
 const publicURL = "https://dysmsapi.aliyuncs.com"

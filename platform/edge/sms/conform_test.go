@@ -12,9 +12,9 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/outbound"
-	"stampede/platform/identity/sms"
-	"stampede/platform/identity/sms/aliyun"
-	"stampede/platform/identity/sms/tencent"
+	"stampede/platform/edge/sms"
+	"stampede/platform/edge/sms/aliyun"
+	"stampede/platform/edge/sms/tencent"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/smstest"
 )

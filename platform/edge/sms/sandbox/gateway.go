@@ -19,7 +19,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"stampede/platform/identity/sms"
+	"stampede/platform/edge/sms"
 )
 
 // Prefix is where the gateway's paths begin. SendPath accepts messages.
