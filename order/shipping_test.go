@@ -47,6 +47,11 @@ func TestWhatIsToBeShipped(t *testing.T) {
 	by, _, _, err := Reader{DB: e.deps.DB}.Parcel(t.Context(), no[0])
 	require.NoError(t, err)
 	require.Equal(t, "the carrier in each language", by, fault.T("SF Express", "顺丰速运"))
+	e.exec(`INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no) VALUES ($1, $2, '商家自送', '-')`, no[1].Bucket(), no[1])
+	_, none, _, err := Reader{DB: e.deps.DB}.Parcel(t.Context(), no[1])
+	require.NoError(t, err)
+	require.Equal(t, "the number of a parcel without one", none, "")
+	e.exec(`DELETE FROM orders.shipments WHERE bucket = $1 AND order_no = $2`, no[1].Bucket(), no[1])
 	e.exec(`UPDATE orders.details SET name = '李雷', phone = '+8613900139000' WHERE order_no = $1`, no[4])
 	e.searching(nil, booked{refunded: map[ids.ID]int64{no[0]: 5}, open: map[ids.ID]bool{no[2]: true}})
 	var got []string

@@ -40,5 +40,8 @@ func (r Reader) Parcel(ctx context.Context, no ids.ID) (by fault.Text, tracking 
 	for lang := range by {
 		by[lang] = carrier.NameOf(row.Carrier, lang)
 	}
+	if row.TrackingNo == carrier.NoNumber {
+		row.TrackingNo = ""
+	}
 	return by, row.TrackingNo, row.At, nil
 }

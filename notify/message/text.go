@@ -41,6 +41,9 @@ func (f *facts) words(no ids.ID, lang httpx.Language, now time.Time, zone *time.
 		fillItem: f.Item, fillQuantity: strconv.Itoa(int(f.Quantity)), fillAmount: currency.Write(f.Amount, f.Currency, tags[lang]),
 		fillOrder: number[len(number)-orderDigits:], fillCarrier: f.Carrier[lang], fillTracking: f.Tracking,
 	}
+	if f.Tracking == "" && f.Carrier != (fault.Text{}) { // the shop delivers by itself
+		w[fillTracking] = fault.Text{httpx.English: "none", httpx.Chinese: "无"}[lang]
+	}
 	if !f.At.IsZero() {
 		w[fillTime] = clockTime(f.At.In(zone), now.In(zone), lang)
 		w[fillMinutes] = strconv.Itoa(max(1, int(f.At.Sub(now)/time.Minute)))

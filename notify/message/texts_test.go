@@ -9,6 +9,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/require"
 )
@@ -78,6 +79,16 @@ func TestRulesAreCheckedAndApply(t *testing.T) {
 	r, err := b.instance().rules(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "another instance reads", []any{r.Language, r.of(Won).On, r.of(Paid).On}, []any{"zh", false, true})
+}
+
+// A shop that delivers by itself has no number to tell.
+func TestParcelWithoutANumber(t *testing.T) {
+	t.Parallel()
+	f := facts{Item: "Phone", Carrier: fault.T("Own delivery", "商家自送")}
+	for lang, want := range fault.T("Phone is on its way with Own delivery, tracking number none.", "您购买的Phone已发货，商家自送，运单号无，请注意查收。") {
+		words := f.words(ids.New(), httpx.Language(lang), time.Now(), time.UTC)
+		require.Equal(t, "text", fill(bodies[Shipped][lang], words), want)
+	}
 }
 
 func TestParts(t *testing.T) {
