@@ -406,11 +406,15 @@ INSERT INTO seckill.settlements (session_id, proof_run, begun_at) SELECT unnest(
 ON CONFLICT (session_id) DO UPDATE SET proof_run = excluded.proof_run, begun_at = excluded.begun_at, settled_at = NULL, status = '', report = '', sha256 = '';
 
 -- name: BegunSettlements :many
-SELECT session_id, proof_run FROM seckill.settlements WHERE settled_at IS NULL ORDER BY session_id;
+-- What was begun and not extended since: an extended session is begun again when it is over.
+SELECT t.session_id, t.proof_run
+FROM seckill.settlements t JOIN seckill.sessions s ON s.id = t.session_id JOIN seckill.activities a ON a.id = s.activity_id
+WHERE t.settled_at IS NULL AND t.begun_at > CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END
+ORDER BY t.session_id;
 
 -- name: Settle :execrows
 UPDATE seckill.settlements SET settled_at = @now::timestamptz, status = @status, report = @report, sha256 = @sha256
-WHERE session_id = @session_id AND settled_at IS NULL;
+WHERE session_id = @session_id AND proof_run = @proof_run AND settled_at IS NULL;
 
 -- name: KeptReport :one
 SELECT report FROM seckill.settlements WHERE session_id = $1 AND settled_at IS NOT NULL;

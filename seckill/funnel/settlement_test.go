@@ -100,6 +100,15 @@ func TestSessionIsSettled(t *testing.T) {
 	require.Equal(t, "alarms", []any{len(a), a[0].Code, a[0].Subject}, []any{2, settlement.Violated.Code, "session " + held.Session})
 	require.Contains(t, "the alarm", a[0].Detail, "Sale, First: proof ", " found I1 never oversold, 1 times, first item 1: 2 units are missing.")
 
+	// A session that is extended between its proof and its report is not over.
+	d.SQL(`UPDATE seckill.settlements SET settled_at = NULL, status = '', report = '', sha256 = '' WHERE session_id = $1::bigint`, s.Session)
+	d.SQL(`UPDATE seckill.sessions SET closes_at = closes_at + interval '1 hour' WHERE id = $1::bigint`, s.Session)
+	step()
+	d.As(auth.Viewer, http.MethodGet, kept, nil).Want(t, "the report of a session that goes on", http.StatusNotFound, "not-settled")
+	d.SQL(`UPDATE seckill.sessions SET closes_at = closes_at - interval '1 hour' WHERE id = $1::bigint`, s.Session)
+	step()
+	d.As(auth.Viewer, http.MethodGet, kept, nil).Want(t, "the report of a session that was closed early after all", http.StatusOK, "")
+
 	// An extended session is settled again, and what could not be checked is not proved.
 	find(nil, errors.New("no connection"))
 	d.SQL(`UPDATE seckill.sessions SET closes_at = closes_at + interval '30 minutes' WHERE id = $1::bigint`, s.Session)

@@ -195,9 +195,9 @@ func (s *Service) keep(ctx context.Context, session int64, found *runs.Document)
 	}
 	sum := sha256.Sum256(raw)
 	return pg.InTx(ctx, s.DB, func(tx pgx.Tx) error {
-		n, err := seckilldb.New(tx).Settle(ctx, seckilldb.SettleParams{SessionID: session, Now: s.Clock.Now(), Status: found.Status, Report: string(raw), Sha256: hex.EncodeToString(sum[:])})
+		n, err := seckilldb.New(tx).Settle(ctx, seckilldb.SettleParams{SessionID: session, ProofRun: found.Run, Now: s.Clock.Now(), Status: found.Status, Report: string(raw), Sha256: hex.EncodeToString(sum[:])})
 		if err != nil || n == 0 {
-			return err // 0: another instance has settled it
+			return err // 0: another instance has settled it, or begun it again
 		}
 		subject := fmt.Sprintf("session %d", session)
 		what := fmt.Sprintf("%s, %s: proof %d", r.Activity, r.Name, found.Run)

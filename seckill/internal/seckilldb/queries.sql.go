@@ -176,7 +176,10 @@ func (q *Queries) BeginSettlements(ctx context.Context, arg BeginSettlementsPara
 }
 
 const begunSettlements = `-- name: BegunSettlements :many
-SELECT session_id, proof_run FROM seckill.settlements WHERE settled_at IS NULL ORDER BY session_id
+SELECT t.session_id, t.proof_run
+FROM seckill.settlements t JOIN seckill.sessions s ON s.id = t.session_id JOIN seckill.activities a ON a.id = s.activity_id
+WHERE t.settled_at IS NULL AND t.begun_at > CASE a.status WHEN 'terminated' THEN least(s.closes_at, a.updated_at) ELSE s.closes_at END
+ORDER BY t.session_id
 `
 
 type BegunSettlementsRow struct {
@@ -184,6 +187,7 @@ type BegunSettlementsRow struct {
 	ProofRun  int64
 }
 
+// What was begun and not extended since: an extended session is begun again when it is over.
 func (q *Queries) BegunSettlements(ctx context.Context) ([]BegunSettlementsRow, error) {
 	rows, err := q.db.Query(ctx, begunSettlements)
 	if err != nil {
@@ -1727,7 +1731,7 @@ func (q *Queries) SetActivityState(ctx context.Context, arg SetActivityStatePara
 
 const settle = `-- name: Settle :execrows
 UPDATE seckill.settlements SET settled_at = $1::timestamptz, status = $2, report = $3, sha256 = $4
-WHERE session_id = $5 AND settled_at IS NULL
+WHERE session_id = $5 AND proof_run = $6 AND settled_at IS NULL
 `
 
 type SettleParams struct {
@@ -1736,6 +1740,7 @@ type SettleParams struct {
 	Report    string
 	Sha256    string
 	SessionID int64
+	ProofRun  int64
 }
 
 func (q *Queries) Settle(ctx context.Context, arg SettleParams) (int64, error) {
@@ -1745,6 +1750,7 @@ func (q *Queries) Settle(ctx context.Context, arg SettleParams) (int64, error) {
 		arg.Report,
 		arg.Sha256,
 		arg.SessionID,
+		arg.ProofRun,
 	)
 	if err != nil {
 		return 0, err
