@@ -128,7 +128,7 @@ func Rows(cells [][]string) ([]Row, error) {
 
 // tidy removes what makes a spreadsheet keep a cell as a text, and narrows wide digits.
 func tidy(cell string) string {
-	return strings.TrimSpace(strings.TrimLeft(width.Fold.String(plaintext.Clean(cell)), "'‘’`="))
+	return strings.TrimSpace(strings.Trim(strings.TrimLeft(width.Fold.String(plaintext.Clean(cell)), "'‘’`="), `"`))
 }
 
 var (
@@ -144,7 +144,7 @@ const excelDigits = 15
 // Number is a tracking number as carriers write it: without spaces, in capitals. A number that
 // a spreadsheet took for one is restored if it still has all its digits; else it is spoiled.
 func Number(typed string) (number string, spoiled bool) {
-	number = strings.ToUpper(strings.Join(strings.Fields(strings.Trim(tidy(typed), `"`)), ""))
+	number = strings.ToUpper(strings.Join(strings.Fields(tidy(typed)), ""))
 	if m := whole.FindStringSubmatch(number); m != nil {
 		number = m[1]
 	}

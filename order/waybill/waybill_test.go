@@ -33,9 +33,10 @@ func TestHeadings(t *testing.T) {
 	t.Parallel()
 	for sheet, want := range map[string]string{
 		"order_no,carrier,tracking_no\nA,SF,1": "2 a SF 1",
-		"发货记录 2026-11-12\n\n序号,订单号,客户订单号,收件人,运单号码,快递公司\n1,X,A,王,\t1,顺丰\n": "4 a 顺丰 1",
-		"*订单编号（必填）,物流公司,物流单号\nA,,1\n\n合计,1,\n":                            "2 a  1; 4 合计 1 ",
-		" Order No. ;Tracking Number\nA;1\n;\nB;2":                        "2 a  1; 4 b  2",
+		"发货记录 2026-11-12\n\n序号,订单号,客户订单号,收件人,运单号码,快递公司\n1,X,A,王,\t1,顺丰\n":    "4 a 顺丰 1",
+		"*订单编号（必填）,物流公司,物流单号\nA,,1\n\n合计,1,\n":                               "2 a  1; 4 合计 1 ",
+		" Order No. ;Tracking Number\nA;1\n;\nB;2":                           "2 a  1; 4 b  2",
+		"order_no,tracking_no\n=\"A\",=\"1\"\n\"=\"\"B\"\"\",\"=\"\"2\"\"\"": "2 a  1; 3 b  2",
 		"订单号\nA": "", "": "", "订单号,运单号\n,": "",
 	} {
 		cells, err := spreadsheet.Read(sheet)

@@ -67,6 +67,10 @@ func Says(err error) fault.Text {
 // as much memory while it is read.
 var reading sync.Mutex
 
+// asText is a cell of a CSV file that keeps Excel from taking it for a number. Programs other than
+// Excel write it, and none of them doubles its quotation marks.
+var asText = regexp.MustCompile(`(?m)(^|[,;])="([^",;\r\n]+)"`)
+
 // Read returns the rows of a CSV or XLSX file, of which only the first sheet counts; empty
 // lines are rows too, so that a row's place is its line. Excel in China writes CSV as GBK. Says
 // has the words for its error.
@@ -89,7 +93,7 @@ func Read(file string) (rows [][]string, err error) {
 		}
 		file = decoded
 	}
-	file = strings.TrimPrefix(file, "\ufeff")
+	file = asText.ReplaceAllString(strings.TrimPrefix(file, "\ufeff"), "$1$2")
 	r, cells := csv.NewReader(strings.NewReader(file)), 0
 	r.FieldsPerRecord = -1
 	// Excel separates cells by what the language of the computer has for it. Headings have
