@@ -168,7 +168,7 @@ func (s *Service) due(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("backups: read the latest: %w", err)
 	}
-	if len(last) > 0 && last[0].Name == "" && now.Before(last[0].BeganAt.Add(againAfter)) {
+	if len(last) > 0 && last[0].Name == "" && now.Sub(last[0].BeganAt).Abs() < againAfter {
 		return false, nil
 	}
 	waits := planned // since when, if it has to
@@ -193,7 +193,7 @@ func (s *Service) lastGood(ctx context.Context) (row backupsdb.PlatformBackup, o
 	if s.to == nil {
 		return row, false, nil
 	}
-	row, err = backupsdb.New(s.DB).LastGood(ctx, backupsdb.LastGoodParams{Place: "/elsewhere", Until: s.now().AddDate(9, 0, 0)})
+	row, err = backupsdb.New(s.DB).LastGood(ctx, backupsdb.LastGoodParams{Place: s.to.String(), Until: s.now().Add(clockGap)})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return row, false, nil
 	}
