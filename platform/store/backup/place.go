@@ -43,6 +43,9 @@ type Place interface {
 // such as Aliyun OSS, Tencent COS or MinIO. ?region= is the bucket's region where the host does not say it.
 func At(place string) (Place, error) {
 	if !strings.HasPrefix(place, "s3:") {
+		if strings.Contains(place, "://") { // a folder with a secret in its name, which is shown
+			return nil, errBucket
+		}
 		return folder(place), nil
 	}
 	u, err := url.Parse(place)
@@ -181,6 +184,13 @@ func (b *bucket) Put(ctx context.Context, name string, write func(io.Writer) err
 	}
 	if err != nil {
 		return 0, fmt.Errorf("upload to %s: %w", b, err)
+	}
+	kept, err := b.client.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
+	if err == nil && kept.Size != up.Size {
+		err = fmt.Errorf("it has %d of %d bytes", kept.Size, up.Size)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s took the upload and does not have it: %w", b, err)
 	}
 	return up.Size, nil
 }

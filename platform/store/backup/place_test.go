@@ -80,10 +80,40 @@ func TestPlaces(t *testing.T) {
 	if _, err := wrong.Put(t.Context(), "2026-11-28T200000Z.stampede.age", func(io.Writer) error { return nil }); err == nil {
 		t.Error("a wrong secret was taken")
 	}
-	for _, place := range []string{"s3://host/bucket", "s3://key@host/bucket", "s3://key:secret@host", "s3://key:secret@/bucket", "s3:"} {
+	for _, place := range []string{"s3://host/bucket", "s3://key@host/bucket", "s3://key:secret@host", "s3://key:secret@/bucket", "s3:", "S3://key:secret@host/bucket", " s3://key:secret@host/bucket", "https://key:secret@host/bucket"} {
 		if _, err := backup.At(place); err == nil || !strings.Contains(err.Error(), "must be like s3://KEY:SECRET@") {
 			t.Errorf("%s: %v", place, err)
 		}
+	}
+}
+
+// A backup that an object storage says to have taken, and does not have, is none.
+func TestBucketLosesTheUpload(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		said := ""
+		switch {
+		case r.Method == http.MethodHead:
+			w.WriteHeader(http.StatusNotFound)
+		case r.Method == http.MethodPut:
+			w.Header().Set("ETag", `"x"`)
+		case r.URL.Query().Has("uploads"):
+			said = `<InitiateMultipartUploadResult><Bucket>shop</Bucket><Key>k</Key><UploadId>u</UploadId></InitiateMultipartUploadResult>`
+		default:
+			said = `<CompleteMultipartUploadResult><Bucket>shop</Bucket><Key>k</Key><ETag>"y"</ETag></CompleteMultipartUploadResult>`
+		}
+		_, _ = io.WriteString(w, said)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	at, err := backup.At("s3://the-key:the-secret@" + server.Listener.Addr().String() + "/shop?region=us-east-1")
+	require.NoError(t, err)
+	_, err = at.Put(t.Context(), "2026-11-27T200000Z.stampede.age", func(w io.Writer) error {
+		_, err := io.WriteString(w, "content")
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "took the upload and does not have it") {
+		t.Errorf("an upload that was lost: %v", err)
 	}
 }
 
