@@ -127,7 +127,7 @@ func (g *Gateway) show(w http.ResponseWriter, r *http.Request) {
 	}
 	for i := range msgs {
 		if slices.Contains(staff, msgs[i].Phone) {
-			msgs[i].Text = notShown
+			msgs[i].Text, msgs[i].Params = notShown, nil // both have the code
 		}
 	}
 	h := w.Header()
