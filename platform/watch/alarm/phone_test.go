@@ -311,3 +311,17 @@ func TestTestingAddresses(t *testing.T) {
 	_, err = alarm.TestAddress(t.Context(), "sms:+8613800138000", "", "zh")
 	require.Equal(t, "a kind that the server sends", strings.Contains(fmt.Sprint(err), "without --to"), true)
 }
+
+// A critical alarm is told first, also where more warnings wait than one message is about.
+func TestCriticalAlarmDoesNotWaitBehindWarnings(t *testing.T) {
+	t.Parallel()
+	pool, p := pgtest.DB(t), &phones{Server: robottest.New(t)}
+	for i := range 201 {
+		raise(t, pool, slow, fmt.Sprintf("refund %d", i), "")
+	}
+	raise(t, pool, tooFew, "item 1", "")
+	round(t, p.to(t, pool, []string{p.Address("wecom")}, nil), 1)
+	if said := p.Took("wecom")[0].Text; !strings.HasPrefix(said, "200 alarms, first: [Critical] test-too-few: item 1\n") {
+		t.Errorf("told first: %q", said)
+	}
+}

@@ -34,7 +34,7 @@ WITH due AS (
                     AND f.created_at <= clock_timestamp() - @after))
           END
       AND NOT EXISTS (SELECT FROM platform.alarm_messages g WHERE g.address = @address AND g.tried_at > clock_timestamp() - @gap::interval)
-    ORDER BY a.opened_at, a.id LIMIT @at_most FOR UPDATE OF a SKIP LOCKED),
+    ORDER BY a.severity <> 'critical', a.opened_at, a.id LIMIT @at_most FOR UPDATE OF a SKIP LOCKED),
 claimed AS (
     INSERT INTO platform.alarm_messages AS m (alarm_id, incident, address, saying, claim, due_at, tried_at)
     SELECT id, incident, @address, saying, @claim, clock_timestamp() + @claim_for::interval, clock_timestamp() FROM due

@@ -173,7 +173,7 @@ WITH due AS (
                     AND f.created_at <= clock_timestamp() - $5))
           END
       AND NOT EXISTS (SELECT FROM platform.alarm_messages g WHERE g.address = $1 AND g.tried_at > clock_timestamp() - $6::interval)
-    ORDER BY a.opened_at, a.id LIMIT $7 FOR UPDATE OF a SKIP LOCKED),
+    ORDER BY a.severity <> 'critical', a.opened_at, a.id LIMIT $7 FOR UPDATE OF a SKIP LOCKED),
 claimed AS (
     INSERT INTO platform.alarm_messages AS m (alarm_id, incident, address, saying, claim, due_at, tried_at)
     SELECT id, incident, $1, saying, $8, clock_timestamp() + $9::interval, clock_timestamp() FROM due
