@@ -244,3 +244,28 @@ func TestWebhookSettings(t *testing.T) {
 		t.Error("the secret is not checked")
 	}
 }
+
+// A receiver that repeats the path which it does not know leaks no secret of the URL: the alarm about it is for viewers too.
+func TestAnswerOfAReceiverRepeatsNoSecret(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "Cannot POST "+r.URL.String(), http.StatusNotFound)
+	}))
+	t.Cleanup(echo.Close)
+	n := notifier(t, pool, func(s *alarm.Settings, _ *alarm.Deps) {
+		s.URL, s.Secret = echo.URL+"/hooks/planted-1?token=planted-2", secret
+	})
+	got := n.Test(t.Context(), 0)[0]
+	if strings.Contains(got.Answer, "planted") || got.OK {
+		t.Errorf("the answer is %+v", got)
+	}
+	alarm.Hurry(n, time.Millisecond, time.Millisecond)
+	raise(t, pool, tooFew, "item 1", "")
+	pgtest.Work(t, n.Run)
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(raised(t, pool, alarm.WebhookFailing)) == 1 }, "the alarm")
+	detail := raised(t, pool, alarm.WebhookFailing)[0].Detail
+	if !strings.Contains(detail, `404: "Cannot POST /hooks/…?token=…`) {
+		t.Errorf("the alarm says %s", detail)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,22 @@ func TestRobots(t *testing.T) {
 				t.Errorf("a robot that hangs gives %v", err)
 			}
 		})
+	}
+}
+
+// What stands between a robot and this server may answer with the address that it was called at. It stays secret.
+func TestAnswersRepeatNoSecret(t *testing.T) {
+	t.Parallel()
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "Cannot POST "+r.URL.String(), http.StatusNotFound)
+	}))
+	t.Cleanup(echo.Close)
+	for _, raw := range []string{"wecom://planted-1", "dingtalk://planted-1?secret=SECplanted", "feishu://planted-1", "slack://T01/B02/planted1"} {
+		sep := map[bool]string{true: "&", false: "?"}[strings.Contains(raw, "?")]
+		answer, err := open(t, raw+sep+"via="+echo.URL, channel.Deps{}).Send(t.Context(), message())
+		if err == nil || !strings.Contains(answer, "Cannot POST") || strings.Contains(answer+err.Error(), "planted") {
+			t.Errorf("%s: answer %s, error %v", raw, answer, err)
+		}
 	}
 }
 

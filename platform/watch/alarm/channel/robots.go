@@ -139,14 +139,15 @@ func (c *Channel) post(ctx context.Context, m Message) (answer string, err error
 		return "", fmt.Errorf("channel: encode: %w", err)
 	}
 	err = c.client.Do(ctx, outbound.Request{URL: c.host + path, Body: raw, Type: "application/json"}, func(reply outbound.Reply) error {
-		answer, err = r.verdict(reply)
+		answer, err = r.verdict(reply, c.to)
 		return err
 	})
 	return answer, err
 }
 
-// verdict reads a robot's answer. Slack's is a word, and the status is its code.
-func (r *robot) verdict(reply outbound.Reply) (answer string, err error) {
+// verdict reads a robot's answer. Slack's is a word, and the status is its code. A proxy's page may repeat the path, and with
+// it the secret.
+func (r *robot) verdict(reply outbound.Reply, secret string) (answer string, err error) {
 	code, said := 0, strings.TrimSpace(string(reply.Body))
 	var doc struct {
 		ErrCode *int   `json:"errcode"`
@@ -163,7 +164,7 @@ func (r *robot) verdict(reply outbound.Reply) (answer string, err error) {
 	case reply.Status != http.StatusOK || said != "ok":
 		code = reply.Status
 	}
-	answer = fmt.Sprintf("%d %q", code, said)
+	answer = fmt.Sprintf("%d %q", code, strings.ReplaceAll(said, secret, "…"))
 	switch why := r.causes[code]; {
 	case code == 0 && reply.Status == http.StatusOK:
 		return answer, nil
