@@ -110,11 +110,23 @@ func (s *Service) compose(p place, t text, f *facts, user int64, no, id ids.ID, 
 		l.text += optOut[p.language]
 	}
 	l.parts = Parts(l.text, strings.HasPrefix(address, china))
-	l.sms = sms.Message{ID: id.String(), Phone: address, Text: l.text, Template: t.Template, Params: paramsOf(t.Body, words)}
+	l.sms = sms.Message{ID: id.String(), Phone: address, Text: l.text, Template: t.Template}
+	words[fillItem] = cut(words[fillItem], paramRunes)
+	l.sms.Params = paramsOf(t.Body, words)
 	return l
 }
 
+// cut is a text in so many characters.
+func cut(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
+
 const (
+	// paramRunes is what providers take of a parameter; they refuse a message with a longer one.
+	paramRunes = 35
 	// pageField is the line of a text for WeChat that says what a tap opens.
 	pageField = "page"
 	// wechatTime is the form of times that WeChat takes.
@@ -134,12 +146,12 @@ func (s *Service) composeWeChat(p place, t text, f *facts, words map[string]stri
 	var lines []string
 	for field, value := range fieldsOf(t.Body) {
 		value = fill(value, words)
-		switch runes := []rune(value); {
+		switch {
 		case field == pageField:
 			m.Page = value
 			continue
-		case strings.HasPrefix(field, "thing") && len(runes) > thingRunes:
-			value = string(runes[:thingRunes-1]) + "…"
+		case strings.HasPrefix(field, "thing"):
+			value = cut(value, thingRunes)
 		case strings.HasPrefix(field, "amount"):
 			value = strings.ReplaceAll(value, ",", "") // WeChat takes digits only
 		}

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/base/currency"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/sms"
 )
@@ -79,7 +80,9 @@ func paramsOf(text string, words map[string]string) (params []sms.Param) {
 	return params
 }
 
-// checkText refuses a text with a placeholder that the kind does not have, or a brace that is none.
+var unruly = fault.T("Remove invisible control characters; type the text instead of pasting it.", "请删除不可见的控制字符，建议手动输入文字。")
+
+// checkText refuses a text with a placeholder that the kind does not have, a brace that is none, or a control character.
 func checkText(flaws *fault.Flaws, location string, k Kind, text string) {
 	known := k.fills()
 	for _, found := range placeholder.FindAllStringSubmatch(text, -1) {
@@ -87,6 +90,7 @@ func checkText(flaws *fault.Flaws, location string, k Kind, text string) {
 			"{name} is no placeholder of this message; it has {known}.", "该消息没有占位符{name}，可用的有{known}。",
 			"name", found[0], "known", "{"+strings.Join(known, "}, {")+"}"))
 	}
+	flaws.Add(!strings.ContainsFunc(text, func(r rune) bool { return plaintext.Unruly(r) && !strings.ContainsRune("\r\n\t", r) }), location, nil, unruly)
 	flaws.Add(!strings.ContainsAny(placeholder.ReplaceAllString(text, ""), "{}"), location, nil, fault.T(
 		"A brace stands for a placeholder only, such as {name}.", "花括号只能用于占位符，如{name}。", "name", "{item}"))
 }

@@ -12,6 +12,7 @@ import (
 	"stampede/notify/message/internal/messagedb"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/sms"
@@ -127,6 +128,7 @@ func (w ShopperMessageWriting) checked(p place, own texts) (text, error) {
 	flaws.Add(body != "", "body.body", nil, fault.T("Write a text.", "请填写文案。"))
 	checkText(&flaws, "body.body", p.kind, body)
 	t := text{body, cmp.Or(strings.TrimSpace(w.Template), own.of(p).Template)}
+	flaws.Add(!strings.ContainsFunc(t.Template, plaintext.Unruly), "body.template", nil, unruly)
 	if p.channel != channelSMS {
 		checkFields(&flaws, t)
 	}

@@ -11,6 +11,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/sms"
 	"stampede/platform/workshop/require"
 )
 
@@ -159,4 +160,29 @@ func FuzzParts(f *testing.F) {
 			t.Fatalf("%q, China %v: %d parts, want %d", text, china, got, want)
 		}
 	})
+}
+
+// Characters that Postgres, a log line or the reader's display does not bear are refused; lines are not.
+func TestTextsHaveNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	const path = "/api/v1/admin/shopper-message-texts/won/sms/zh"
+	for _, bad := range []string{"\x1b[2J", "\u202e"} {
+		b.ask(7, "admin", http.MethodPut, path, map[string]any{"body": "您好" + bad + "{item}"}).Want(t, "body", 422, "invalid", "body.body")
+		b.ask(7, "admin", http.MethodPut, path, map[string]any{"body": "您好", "template": "1" + bad}).Want(t, "template", 422, "invalid", "body.template")
+	}
+	b.ask(7, "admin", http.MethodPut, path, map[string]any{"body": "您好\n{item}"}).Want(t, "two lines", 200, "")
+}
+
+// Providers refuse a message with a longer value, and a title has up to 120 characters: the text has all of it.
+func TestLongTitleFitsProvidersParameters(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	o := pending(b.user(hangzhou), time.Now().Add(time.Hour))
+	o.Title = strings.Repeat("好", 120)
+	b.happens(orderevent.SubjectCreated, o)
+	b.drain()
+	got := b.gw.taken[0]
+	require.Contains(t, "text", got.Text, o.Title)
+	require.Equal(t, "parameter", got.Params[0], sms.Param{Name: "item", Value: strings.Repeat("好", 34) + "…"})
 }
