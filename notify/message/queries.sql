@@ -63,11 +63,12 @@ SELECT * FROM notify.messages WHERE order_no = @order_no AND NOT offer AND id < 
 WITH dead AS MATERIALIZED (
     SELECT o.id FROM notify.messages o
     WHERE o.state = 'dead' AND NOT o.offer AND CASE WHEN @kind::text = '' THEN o.id = @id ELSE o.kind = @kind AND NOT starts_with(o.reason, @unclear::text) END
+        AND (o.kind NOT IN ('won', 'deadline') OR o.expires_at > clock_timestamp())
     ORDER BY o.id LIMIT @most FOR UPDATE SKIP LOCKED
 )
 UPDATE notify.messages m SET state = 'waiting', attempts = 0, next_try = clock_timestamp(), updated_at = clock_timestamp(),
     expires_at = CASE WHEN m.kind IN ('won', 'deadline') THEN m.expires_at ELSE greatest(m.expires_at, clock_timestamp() + @again_for::interval) END
-FROM (SELECT unnest(array_agg(id)) AS id FROM dead) d WHERE m.id = d.id AND (m.kind NOT IN ('won', 'deadline') OR m.expires_at > clock_timestamp())
+FROM (SELECT unnest(array_agg(id)) AS id FROM dead) d WHERE m.id = d.id
 RETURNING m.id;
 
 -- name: Dead :many

@@ -338,3 +338,23 @@ func TestDeadMessagesAreRedriven(t *testing.T) {
 	require.Equal(t, "sent under its id", b.gw.taken[0].ID, paid.String())
 	b.ask(7, "viewer", http.MethodGet, path+"days", nil).Want(t, "days", 200, "", `"dead":1`, `"sent":1`)
 }
+
+// Messages that have lost their worth do not use up the thousand of a request, so that newer ones are sent again.
+func TestRedriveReachesWhatIsStillTrue(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	user := b.user(hangzhou)
+	for range redriveAtMost {
+		b.expired(user)
+	}
+	b.happens(orderevent.SubjectCreated, pending(user, time.Now().Add(time.Hour)))
+	pgtest.Exec(t, b.db, `UPDATE notify.messages SET state = 'dead'`)
+	b.ask(7, "operator", http.MethodPost, "/api/v1/admin/shopper-messages/redrive", map[string]any{"kind": "won"}).Want(t, "all", 200, "", `"redriven":1`)
+}
+
+// expired adds a message about a win whose deadline is over.
+func (b *bundle) expired(user int64) {
+	b.t.Helper()
+	pgtest.Exec(b.t, b.db, `INSERT INTO notify.messages (id, kind, about, user_id, order_no, offer, facts, next_try, expires_at)
+		VALUES ($1::uuid, 'won', $1::uuid::text, $2, $1::uuid, false, '{}', now(), now() - interval '1 minute')`, ids.New(), user)
+}
