@@ -134,6 +134,14 @@ func (s *Service) ordersChanged(ctx context.Context, m bus.Msg) error {
 		for i := range changed.Orders {
 			nos[i] = changed.Orders[i].No
 		}
+		// Where the win's message is not made yet, because its event is tried again, it is made here to be dropped.
+		err := s.put(ctx, Won, aboutOrders(changed.Orders, func(o *orderevent.Order, d *draft) bool {
+			d.from, d.expire = o.PayDeadline, o.PayDeadline
+			return true
+		}))
+		if err != nil {
+			return err
+		}
 		overtaken := messagedb.OvertakeParams{OrderNos: nos, Kinds: []string{string(Won), string(Deadline)}}
 		if err := messagedb.New(s.deps.DB).Overtake(ctx, overtaken); err != nil {
 			return failed("drop what is not true any more", err)

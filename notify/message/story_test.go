@@ -358,3 +358,20 @@ func (b *bundle) expired(user int64) {
 	pgtest.Exec(b.t, b.db, `INSERT INTO notify.messages (id, kind, about, user_id, order_no, offer, facts, next_try, expires_at)
 		VALUES ($1::uuid, 'won', $1::uuid::text, $2, $1::uuid, false, '{}', now(), now() - interval '1 minute')`, ids.New(), user)
 }
+
+// An order's events come out of order when the first had to be tried again: after the payment, and after the order was
+// closed, nothing asks for it.
+func TestLateWinDoesNotAskForAPaymentThatWasMade(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	user := b.user(hangzhou)
+	paid, closed := pending(user, time.Now().Add(time.Hour)), pending(user, time.Now().Add(time.Hour))
+	late := []orderevent.Order{paid, closed}
+	paid.Status, paid.PaidAt, closed.Status = orderevent.StatusPaid, time.Now(), orderevent.StatusClosed
+	b.happens(orderevent.SubjectPaid, paid)
+	b.happens(orderevent.SubjectClosed, closed)
+	b.happens(orderevent.SubjectCreated, late...)
+	b.drain()
+	require.Equal(t, "sent and dropped", []any{b.count(sent), b.reasons(dropped)}, []any{1, "won: overtaken, won: overtaken"})
+	require.Contains(t, "the one text", b.gw.to(hangzhou)[0], "已付款成功")
+}
