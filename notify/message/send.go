@@ -23,9 +23,9 @@ const (
 	claimAtMost = 100
 	// sideBySide bounds the calls at a time: 16 to a gateway that takes 80 ms are 200 a second.
 	sideBySide = 16
-	// claimFor is how long a claim lasts. The calls of a batch begin within batchFor, and the sender ends each within some
-	// seconds, so that no other process sends the same at the same time.
-	claimFor, batchFor = time.Minute, 40 * time.Second
+	// claimFor is how long a claim lasts. No message of a batch begins in its last third, and no call goes on in its last
+	// twelfth, so that no other process sends the same at the same time.
+	claimFor = time.Minute
 	// settleFor bounds the note of what was sent, which is made even if the process is being stopped.
 	settleFor = 5 * time.Second
 	// idleEvery is how often the table is looked at without a pulse: two reads of an index.
@@ -87,7 +87,8 @@ type outcome struct {
 // batch sends claimed messages side by side, and returns how many there were.
 func (s *Service) batch(ctx context.Context, offers bool) (int, error) {
 	q := messagedb.New(s.deps.DB)
-	rows, err := q.Claim(ctx, messagedb.ClaimParams{ClaimedFor: claimFor, Offer: offers, Most: claimAtMost})
+	ends := time.Now().Add(s.claim) // of the claim, at the earliest: Postgres counts from later on
+	rows, err := q.Claim(ctx, messagedb.ClaimParams{ClaimedFor: s.claim, Offer: offers, Most: claimAtMost})
 	if err != nil || len(rows) == 0 {
 		return 0, failed("claim", err)
 	}
@@ -96,8 +97,11 @@ func (s *Service) batch(ctx context.Context, offers bool) (int, error) {
 		return 0, err // the claims end by themselves
 	}
 	outcomes := make([]outcome, len(rows))
-	starting, stop := context.WithTimeout(ctx, batchFor)
+	starting, stop := context.WithDeadline(ctx, ends.Add(-s.claim/3))
 	defer stop()
+	// A provider may have sent what a stop interrupts: the sender's own time-out ends the call, or the claim's end.
+	calling, end := context.WithDeadline(context.WithoutCancel(ctx), ends.Add(-s.claim/12))
+	defer end()
 	var calls errgroup.Group
 	calls.SetLimit(sideBySide)
 	for i := range rows {
@@ -111,8 +115,7 @@ func (s *Service) batch(ctx context.Context, offers bool) (int, error) {
 			continue
 		}
 		calls.Go(func() error {
-			// A provider may have sent what a stop interrupts: the sender's own time-out ends the call.
-			b.send(context.WithoutCancel(ctx), &rows[i], letters, out)
+			b.send(calling, &rows[i], letters, out)
 			return nil
 		})
 	}
@@ -121,7 +124,7 @@ func (s *Service) batch(ctx context.Context, offers bool) (int, error) {
 		used := fmt.Sprintf("%d were used, of %d a %s.", b.rules.Budget-b.room.Load(), b.rules.Budget, b.rules.BudgetPer)
 		err = alarmBudget.Raise(ctx, s.deps.DB, "messages", used)
 	}
-	return len(rows), errors.Join(err, s.settle(ctx, q, rows, outcomes))
+	return len(rows), errors.Join(err, s.settle(ctx, q, rows, outcomes, ends))
 }
 
 // work on a batch.
@@ -224,6 +227,10 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 	}
 	var away *outcome
 	for _, l := range letters {
+		if ctx.Err() != nil { // the claim is over
+			*out = outcome{state: waiting, next: now}
+			return
+		}
 		*out = outcome{next: now, tried: 1, channel: l.channel, recipient: l.recipient(), parts: l.parts}
 		if !b.affords(l.parts) {
 			out.state, out.reason = dropped, reasonBudget
@@ -260,11 +267,16 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 }
 
 // settle notes what became of a batch. It ends even if ctx has: what was sent must not be sent again.
-func (s *Service) settle(ctx context.Context, q *messagedb.Queries, rows []messagedb.ClaimRow, outcomes []outcome) error {
+// What still waits when the claim has ended belongs to another process.
+func (s *Service) settle(ctx context.Context, q *messagedb.Queries, rows []messagedb.ClaimRow, outcomes []outcome, ends time.Time) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
 	defer stop()
 	p := messagedb.SettleParams{Day: dayOf(s.now().In(s.deps.Zone))}
+	over := !time.Now().Before(ends)
 	for i, o := range outcomes {
+		if over && o.state == waiting {
+			continue
+		}
 		p.Ids, p.States, p.Reasons = append(p.Ids, rows[i].ID), append(p.States, o.state), append(p.Reasons, o.reason)
 		p.Channels = append(p.Channels, o.channel)
 		p.Recipients, p.Parts = append(p.Recipients, o.recipient), append(p.Parts, int32(o.parts)) //nolint:gosec // some

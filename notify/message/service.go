@@ -99,6 +99,7 @@ type Service struct {
 	now     func() time.Time
 	backoff []time.Duration
 	idle    time.Duration
+	claim   time.Duration
 	page    int32
 
 	mu     sync.Mutex
@@ -118,7 +119,7 @@ func New(cfg Settings, deps Deps) *Service {
 		waiting: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_shopper_messages_waiting", Help: "Messages to shoppers that are to be sent, as the sending instance counts them.",
 		}),
-		now: time.Now, backoff: backoff, idle: idleEvery, page: walkPage,
+		now: time.Now, backoff: backoff, idle: idleEvery, claim: claimFor, page: walkPage,
 	}
 	for _, k := range Kinds { // a counter that begins at 0 shows its first increase
 		for _, result := range []string{sent, "failed", dead, dropped} {

@@ -375,3 +375,42 @@ func TestLateWinDoesNotAskForAPaymentThatWasMade(t *testing.T) {
 	require.Equal(t, "sent and dropped", []any{b.count(sent), b.reasons(dropped)}, []any{1, "won: overtaken, won: overtaken"})
 	require.Contains(t, "the one text", b.gw.to(hangzhou)[0], "已付款成功")
 }
+
+// A sender that is held up until its claim has ended leaves the messages to who has claimed them since.
+func TestSenderThatIsHeldUpSendsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	other := b.instance()
+	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)), pending(b.user(london), time.Now().Add(time.Hour)))
+	phones := b.deps.Phones
+	b.claim = 300 * time.Millisecond
+	b.deps.Phones = func(ctx context.Context, users []int64) (map[int64]string, error) {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			n, err := other.batch(ctx, false)
+			require.NoError(t, err)
+			return n == 2
+		}, "the other sends")
+		return phones(ctx, users)
+	}
+	_, err := b.batch(t.Context(), false)
+	require.NoError(t, err)
+	require.Equal(t, "sent and calls", []int{b.count(sent), b.gw.calls}, []int{2, 2})
+}
+
+// A message whose claim ends between two channels is given back, not sent by the second, which another process may be
+// doing.
+func TestNoCallBeginsAfterTheClaim(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)))
+	rows, err := messagedb.New(b.db).Claim(t.Context(), messagedb.ClaimParams{ClaimedFor: claimFor, Most: claimAtMost})
+	require.NoError(t, err)
+	work, err := b.prepareBatch(t.Context(), rows, false)
+	require.NoError(t, err)
+	var out outcome
+	letters, _ := work.decide(&rows[0], &out)
+	over, end := context.WithCancel(t.Context())
+	end()
+	work.send(over, &rows[0], letters, &out)
+	require.Equal(t, "state, attempts and calls", []any{out.state, out.tried, b.gw.calls}, []any{waiting, int32(0), 0})
+}
