@@ -243,6 +243,9 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 			return
 		}
 		b.done.WithLabelValues(row.Kind, l.channel, "failed").Inc()
+		if !errors.Is(err, outbound.ErrUnclear) {
+			b.room.Add(int64(l.parts)) // it costs nothing
+		}
 		refused, coded := errors.AsType[*fault.Error](err)
 		switch out.reason = short(err.Error()); {
 		case errors.Is(err, outbound.ErrUnclear): // an operator decides about a second one

@@ -414,3 +414,21 @@ func TestNoCallBeginsAfterTheClaim(t *testing.T) {
 	work.send(over, &rows[0], letters, &out)
 	require.Equal(t, "state, attempts and calls", []any{out.state, out.tried, b.gw.calls}, []any{waiting, int32(0), 0})
 }
+
+// What the gateway did not take is charged by no carrier: it does not use up the budget for the others.
+func TestFailedAttemptsCostNoBudget(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	b.gw.verdict = func(int, sms.Message) int { return http.StatusServiceUnavailable }
+	b.rule(func(r *Rules) { r.QuietUntil, r.Budget = r.QuietFrom, sideBySide })
+	var users []int64
+	for i := range 3 * sideBySide {
+		users = append(users, b.user(fmt.Sprintf("+861380013%04d", i)))
+	}
+	b.opens(5, 10*time.Minute, users...)
+	require.NoError(t, b.remind(t.Context()))
+	b.dueNow()
+	_, err := b.batch(t.Context(), true)
+	require.NoError(t, err)
+	require.Equal(t, "waiting and dropped", []any{b.count(waiting), b.reasons(dropped)}, []any{len(users), ""})
+}
