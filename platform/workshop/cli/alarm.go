@@ -65,7 +65,7 @@ func (c *TestAlarms) Run(ctx context.Context, io Streams) error {
 	}
 	failed := slices.DeleteFunc(found.Data, func(t alarm.Tested) bool { return t.OK })
 	if len(failed) > 0 {
-		return fmt.Errorf("%d addresses did not take the message, see above", len(failed))
+		return fmt.Errorf("addresses that did not take the message: %d, see above", len(failed))
 	}
 	return nil
 }

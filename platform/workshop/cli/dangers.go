@@ -49,7 +49,7 @@ func (s Settings) dangers(args []string, more ...any) (found dangers) {
 		add("trusted-proxies", "Shoppers come through a proxy with TLS, as the public URL is https, and without this setting all of them count as the proxy's one address. Set the proxy's network.")
 	}
 	for _, flag := range config.Tagged("secret", append(more, s.Plugins...)...) {
-		if value, given := valueOf("--"+flag.Name, args); given && !harmless(value) {
+		if value, given := valueOf("--"+flag.Name, args); given && !harmless(value) && (flag.Name != "backup-to" || strings.Contains(value, "://")) { // a folder is no secret
 			add(flag.Name, "The command line contains this secret, where every user of the machine can read it. Use the variable or the file of --config.")
 		}
 	}

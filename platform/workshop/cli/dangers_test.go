@@ -32,11 +32,14 @@ func TestAttackDangersAreNamed(t *testing.T) {
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: ":0", PublicURL: "http://sale.example.com"}, "serve", false, nil, "--public-url"},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --redis-url redis://127.0.0.1:6379/0 --database-url=postgres://u@h/d", false, nil, ""},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --signing-key=abc --database-url postgres://u:p@h/d", false, nil, "--database-url --signing-key"},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --backup-to /backups", false, nil, ""},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --backup-to=s3://k:abc@h/b/p", false, nil, "--backup-to"},
 	} {
 		var set struct {
 			Base     `embed:""`
 			Requests httpx.Settings `embed:""`
 			Sandbox  bool           `practice:""`
+			BackupTo string         `secret:""`
 		}
 		set.Addresses, set.Sandbox, set.Requests.TrustedProxies = c.addresses, c.practises, c.proxies
 		s := Settings{Base: &set.Base, Plugins: kong.Plugins{&set}}
