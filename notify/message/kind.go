@@ -66,14 +66,14 @@ func (k Kind) fills() []string {
 var bodies = map[Kind]fault.Text{
 	Reminder: {"{item} opens at {time}. You have reserved: log in a few minutes early.", "您预约的{item}将于{time}开抢，请提前几分钟登录。"},
 	Won: {
-		"You got {quantity} × {item}. Pay {amount} by {time}, or the order is cancelled.",
+		"You got {item}, quantity {quantity}. Pay {amount} by {time}, or the order is cancelled.",
 		"恭喜您抢到{item}，共{quantity}件。请在{time}前支付{amount}，逾期订单将自动取消。",
 	},
 	Deadline: {
 		"{minutes} minutes left to pay {amount} for {item}. After {time} the order is cancelled.",
 		"您抢到的{item}还有{minutes}分钟付款时间，请在{time}前支付{amount}，逾期订单将自动取消。",
 	},
-	Paid:      {"We have received {amount} for {quantity} × {item}. Thank you!", "您购买的{item}（{quantity}件）已付款成功，实付{amount}，感谢您的支持。"},
+	Paid:      {"We have received {amount} for {item}, quantity {quantity}. Thank you!", "您购买的{item}（{quantity}件）已付款成功，实付{amount}，感谢您的支持。"},
 	Shipped:   {"{item} is on its way with {carrier}, tracking number {tracking}.", "您购买的{item}已发货，{carrier}，运单号{tracking}，请注意查收。"},
 	Refunded:  {"We have refunded {amount} for the order ending in {order}. Your bank may take a few days.", "您尾号{order}的订单已退款{amount}，款项将原路退回，到账时间以支付渠道为准。"},
 	UnitsBack: {"{item} is available again. Units are few: first come, first served.", "您关注的{item}又有货了，数量有限，先到先得。"},
@@ -81,4 +81,4 @@ var bodies = map[Kind]fault.Text{
 }
 
 // optOut ends an SMS that is an offer: carriers and gateways take the reply, and the law asks for a way out.
-var optOut = fault.Text{" Reply STOP to opt out", "拒收请回复R"}
+var optOut = fault.Text{" Reply STOP to opt out", " 拒收请回复R"}

@@ -28,7 +28,7 @@ func TestWinReachesThePhone(t *testing.T) {
 	require.Equal(t, "rows, of those who have a phone", b.count(waiting), 2)
 	b.drain()
 	require.Equal(t, "in Chinese", strings.Join(b.gw.to(hangzhou), "|"), "【好店】恭喜您抢到手机，共1件。请在11月11日20:15前支付¥99.00，逾期订单将自动取消。")
-	require.Equal(t, "in English", strings.Join(b.gw.to(london), "|"), "[好店] You got 1 × 手机. Pay ¥99.00 by 11 Nov 20:15, or the order is cancelled.")
+	require.Equal(t, "in English", strings.Join(b.gw.to(london), "|"), "[好店] You got 手机, quantity 1. Pay ¥99.00 by 11 Nov 20:15, or the order is cancelled.")
 	row := pgtest.Read[string](t, b.db, `SELECT concat_ws(' ', state, channel, recipient, parts, attempts) FROM notify.messages WHERE user_id = $1`, chinese)
 	require.Equal(t, "the row", row, "sent sms 138****8000 1 2")
 	require.Equal(t, "counted", pgtest.Read[string](t, b.db, `SELECT concat_ws(' ', kind, channel, sent, parts, dead) FROM notify.message_days`), "won sms 2 3 0")

@@ -52,12 +52,9 @@ func (f *facts) words(no ids.ID, lang httpx.Language, now time.Time, zone *time.
 	return w
 }
 
-// clockTime says the time of day, and the day unless it is today. Seconds are left out where they are none.
+// clockTime says the time of day, and the day unless it is today. It leaves the seconds out: a deadline is said a little early.
 func clockTime(at, now time.Time, lang httpx.Language) string {
 	layout := "15:04"
-	if at.Second() != 0 {
-		layout = "15:04:05"
-	}
 	if at.YearDay() != now.YearDay() || at.Year() != now.Year() {
 		layout = [...]string{httpx.English: "2 Jan " + layout, httpx.Chinese: "1月2日" + layout}[lang]
 	}

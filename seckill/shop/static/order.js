@@ -138,7 +138,7 @@ function write(again, key, field, asks, path) {
 function actions(whole, again) {
   const { order, dispute } = whole, path = `orders/${order.order_no}`, buttons = el("div", { className: "row end" });
   if (order.status === "paid" && order.handover === "shipped") buttons.append(write(again, "receipt", "", false, `${path}/receipt`));
-  if (order.status === "paid" && order.handover !== "shipped" && !refundWaits(whole.payment)) buttons.append(write(again, "refund", "reason", false, `${path}/refunds`));
+  if (whole.refund_until && !refundWaits(whole.payment)) buttons.append(write(again, "refund", "reason", false, `${path}/refunds`));
   if (["paid", "completed"].includes(order.status) && (!dispute || dispute.status === "closed")) buttons.append(write(again, "dispute", "reason", true, `${path}/disputes`));
   if (final.includes(order.status) && order.item_id) buttons.append(el("a", { className: "button", id: "again", href: `/?item=${order.item_id}` }, t("buyItem")));
   return [buttons];
