@@ -28,6 +28,8 @@ const (
 	claimFor = time.Minute
 	// settleFor bounds the note of what was sent, which is made even if the process is being stopped.
 	settleFor = 5 * time.Second
+	// settleAgain is the pause after a note that failed.
+	settleAgain = 500 * time.Millisecond
 	// idleEvery is how often the table is looked at without a pulse: two reads of an index.
 	idleEvery = 500 * time.Millisecond
 	// reasonBytes bounds a stored error.
@@ -254,7 +256,7 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 		case coded && refused.Kind != fault.Unavailable:
 			out.state = dead // unless another channel takes it
 		default:
-			out.state, out.next = waiting, now.Add(b.backoff[min(int(row.Attempts), len(b.backoff))-1])
+			out.state, out.next = waiting, now.Add(b.backoff[min(max(int(row.Attempts), 1), len(b.backoff))-1])
 			if !out.next.Before(row.ExpiresAt) { // a last time, shortly before it is worth nothing
 				out.next = now.Add(row.ExpiresAt.Sub(now) / 2)
 			}
@@ -269,11 +271,9 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 	}
 }
 
-// settle notes what became of a batch. It ends even if ctx has: what was sent must not be sent again.
-// What still waits when the claim has ended belongs to another process.
+// settle notes what became of a batch. It ends even if ctx has, and tries as long as the claim lasts: what was sent must not
+// be sent again. What still waits when the claim has ended belongs to another process.
 func (s *Service) settle(ctx context.Context, q *messagedb.Queries, rows []messagedb.ClaimRow, outcomes []outcome, ends time.Time) error {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
-	defer stop()
 	p := messagedb.SettleParams{Day: dayOf(s.now().In(s.deps.Zone))}
 	over := !time.Now().Before(ends)
 	for i, o := range outcomes {
@@ -288,7 +288,17 @@ func (s *Service) settle(ctx context.Context, q *messagedb.Queries, rows []messa
 			s.done.WithLabelValues(rows[i].Kind, o.channel, o.state).Inc()
 		}
 	}
-	return failed("note what was sent", q.Settle(ctx, p))
+	ctx = context.WithoutCancel(ctx) // the lease is lost with Postgres
+	for {
+		noting, stop := context.WithTimeout(ctx, settleFor)
+		err := q.Settle(noting, p)
+		stop()
+		if err == nil || !time.Now().Before(ends) {
+			return failed("note what was sent", err)
+		}
+		s.deps.Log.WarnContext(ctx, "what became of messages is not noted, trying again", "messages", len(p.Ids), "error", err)
+		_ = app.Sleep(ctx, settleAgain) // it does not end
+	}
 }
 
 func dayOf(at time.Time) time.Time {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -395,6 +396,36 @@ func TestSenderThatIsHeldUpSendsNothing(t *testing.T) {
 	_, err := b.batch(t.Context(), false)
 	require.NoError(t, err)
 	require.Equal(t, "sent and calls", []int{b.count(sent), b.gw.calls}, []int{2, 2})
+}
+
+// signal is a log that says when something was logged.
+type signal chan struct{}
+
+func (s signal) Write(line []byte) (int, error) {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+	return len(line), nil
+}
+
+// What was sent is noted when Postgres is back, and not sent again.
+func TestOutageAfterTheSending(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	logged := make(signal, 1)
+	b.deps.Log = slog.New(slog.NewTextHandler(logged, nil))
+	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)))
+	pgtest.Exec(t, b.db, `ALTER TABLE notify.message_days RENAME TO away`)
+	done := make(chan error)
+	go func() {
+		_, err := b.batch(t.Context(), false)
+		done <- err
+	}()
+	<-logged
+	pgtest.Exec(t, b.db, `ALTER TABLE notify.away RENAME TO message_days`)
+	require.NoError(t, <-done)
+	require.Equal(t, "rows, and SMS", []any{b.rows(), len(b.gw.to(hangzhou))}, []any{"won sent sms 138****8000 1", 1})
 }
 
 // A message whose claim ends between two channels is given back, not sent by the second, which another process may be
