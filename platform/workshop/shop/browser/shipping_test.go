@@ -51,6 +51,10 @@ func TestShopperFollowsAParcel(t *testing.T) {
 	do(office, t, "ship it", chromedp.Navigate(in.URL+"/admin/shipping"), says("待发货"), fill(`[name="number.`+no+`"]`, "sf1234567890"), click(`form.ship p.end button`), says("已发货。"))
 	readable(office, t, "office-shipped-zh")
 
+	do(office, t, "see the messages about the order", chromedp.Navigate(in.URL+"/admin/orders/"+no), click(`a[href="/admin/shopper-messages?order_no=`+no+`"]`),
+		until(`["抢购成功", "付款成功"].every((kind) => document.querySelector("tbody")?.textContent.includes(kind))`))
+	readable(office, t, "office-messages-of-order-zh")
+
 	track := `document.querySelector("#tracking[href='https://www.sf-express.com/chn/sc/waybill/waybill-detail/SF1234567890']")`
 	do(shopper, t, "find the parcel", until(track+`?.textContent === "顺丰速运 SF1234567890"`), until(`!document.querySelector("#order").textContent.includes("可自助退款至")`))
 	readable(shopper, t, "order-shipped-zh")
