@@ -42,15 +42,17 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 		return b, no
 	}
 	first, kept := buys(in, 1)
+	rdb, err := redisx.Open(t.Context(), redisURL)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = rdb.Close() })
 	file, key := backUp(t, databaseURL)
+	beat := rdb.Get(t.Context(), "heartbeat").Val()
 	second, lost := buys(in, 2)
+	pgtest.Eventually(t, 30*time.Second, func() bool { return rdb.Get(t.Context(), "heartbeat").Val() != beat }, "a heartbeat that is not in the backup")
 	in.Stop()
 	backupURL := shop.DatabaseBeside(t, databaseURL, "backup", "template0")
 	restore(t, file, key, backupURL)
 
-	rdb, err := redisx.Open(t.Context(), redisURL)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = rdb.Close() })
 	// What a restored backup would meet if the start left it there lives on for as long as nothing else does.
 	const marked = 5000 * time.Hour
 	for _, key := range rdb.Keys(t.Context(), "*").Val() {
