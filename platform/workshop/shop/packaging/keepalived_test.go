@@ -141,7 +141,8 @@ func TestPackagingKeepalivedReads(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(packagingRead(t, "platform/edge/nginx/keepalived.conf")+ipvs), 0o600))
 		cmd := exec.CommandContext(t.Context(), keepalived, "-t", "-f", file) //nolint:gosec // found above
 		out, _ := cmd.CombinedOutput()                                        // version 2.2.7 ends with SIGTERM in any case
-		return string(out)
+		// It also looks whether this machine has the script's program, at a place that only root writes.
+		return strings.ReplaceAll(string(out), "Disabling track script nginx_answers due to insecure\n", "")
 	}
 	require.Contains(t, "of a wrong file", read("lb_algorithm"), "Unknown keyword 'lb_algorithm'")
 	require.Equal(t, "of the examples", read("lb_algo"), "")
