@@ -28,7 +28,8 @@
 //   - A call whose answer got lost may have sent the message. Gateways and the official account know its id and are asked
 //     again; for Tencent Cloud, Aliyun and the mini program it is dead, and an operator decides about it alone.
 //   - A process that is killed between the sending and the note sends its batch again, under the same ids.
-//   - A later event overtakes what waits: after the payment nothing asks for it.
+//   - Events come in any order. So the orders of a batch are read before it is sent, and no message asks for a payment that
+//     was made.
 //   - Reminders are spread over the minutes before the opening and end a minute before it.
 //
 // # Offers

@@ -129,23 +129,7 @@ func (s *Service) ordersChanged(ctx context.Context, m bus.Msg) error {
 			d.facts.At, d.expire = o.PayDeadline, o.PayDeadline
 			return o.Status == orderevent.StatusPending
 		}))
-	case orderevent.SubjectPaid, orderevent.SubjectClosed:
-		nos := make([]ids.ID, len(changed.Orders))
-		for i := range changed.Orders {
-			nos[i] = changed.Orders[i].No
-		}
-		// Where the win's message is not made yet, because its event is tried again, it is made here to be dropped.
-		err := s.put(ctx, Won, aboutOrders(changed.Orders, func(o *orderevent.Order, d *draft) bool {
-			d.from, d.expire = o.PayDeadline, o.PayDeadline
-			return true
-		}))
-		if err != nil {
-			return err
-		}
-		overtaken := messagedb.OvertakeParams{OrderNos: nos, Kinds: []string{string(Won), string(Deadline)}}
-		if err := messagedb.New(s.deps.DB).Overtake(ctx, overtaken); err != nil {
-			return failed("drop what is not true any more", err)
-		}
+	case orderevent.SubjectPaid:
 		return s.put(ctx, Paid, aboutOrders(changed.Orders, func(o *orderevent.Order, d *draft) bool {
 			d.expire = o.PaidAt.Add(life[Paid])
 			return o.Status == orderevent.StatusPaid

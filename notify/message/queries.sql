@@ -5,11 +5,6 @@ SELECT unnest(@ids::uuid[]), @kind, unnest(@abouts::text[]), unnest(@user_ids::b
     @offer, unnest(@facts::jsonb[]), unnest(@next_tries::timestamptz[]), unnest(@expire::timestamptz[])
 ON CONFLICT ON CONSTRAINT message_is_made_once DO NOTHING;
 
--- name: Overtake :exec
--- Drops what later events of the orders have made untrue.
-UPDATE notify.messages SET state = 'dropped', reason = 'overtaken', updated_at = clock_timestamp()
-WHERE order_no = ANY(@order_nos::uuid[]) AND NOT offer AND kind = ANY(@kinds::text[]) AND state = 'waiting';
-
 -- name: Claim :many
 -- Claims the next due messages of one sort, each for one sender. A claim ends by itself when its process dies. The planner
 -- assumes arrays to be short and finds the rows by their key.

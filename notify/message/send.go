@@ -13,8 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"stampede/notify/message/internal/messagedb"
+	"stampede/order/orderevent"
 	"stampede/platform/base/app"
 	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
 	"stampede/platform/edge/outbound"
 )
 
@@ -55,6 +57,7 @@ const (
 	reasonNoAddress    = "no address"
 	reasonOff          = "switched off"
 	reasonMoved        = "the session was moved or ended"
+	reasonOvertaken    = "the order was paid or closed"
 	reasonExpired      = "too late"
 	reasonUnclear      = "it may have been sent"
 )
@@ -135,8 +138,9 @@ type work struct {
 	rules    Rules
 	readers  map[int64]reader
 	offers   bool
-	live     map[string]bool // what reminders may be about
-	room     atomic.Int64    // of the budget
+	live     map[string]bool   // what reminders may be about
+	statuses map[ids.ID]string // of the orders that messages ask to pay
+	room     atomic.Int64      // of the budget
 	exceeded atomic.Bool
 }
 
@@ -150,7 +154,11 @@ func (s *Service) prepareBatch(ctx context.Context, rows []messagedb.ClaimRow, o
 	for i := range rows {
 		users[i] = rows[i].UserID
 	}
-	if b.readers, err = s.readers(ctx, b.rules.texts, users); err != nil || !offers {
+	if b.readers, err = s.readers(ctx, b.rules.texts, users); err != nil {
+		return nil, err
+	}
+	if !offers {
+		b.statuses, err = s.statuses(ctx, rows)
 		return b, err
 	}
 	b.live = map[string]bool{}
@@ -168,6 +176,23 @@ func (s *Service) prepareBatch(ctx context.Context, rows []messagedb.ClaimRow, o
 	return b, nil
 }
 
+// statuses reads the orders that messages ask to pay.
+func (s *Service) statuses(ctx context.Context, rows []messagedb.ClaimRow) (map[ids.ID]string, error) {
+	var nos []ids.ID
+	for i := range rows {
+		if asksToPay(Kind(rows[i].Kind)) {
+			nos = append(nos, rows[i].OrderNo)
+		}
+	}
+	if len(nos) == 0 {
+		return nil, nil
+	}
+	found, err := s.deps.Orders.Statuses(ctx, nos)
+	return found, failed("read orders", err)
+}
+
+func asksToPay(k Kind) bool { return k == Won || k == Deadline }
+
 // decide writes a message for each channel that reaches its reader, or notes why it is not sent now.
 func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter, ready bool) {
 	k, now, to := Kind(row.Kind), b.now(), b.readers[row.UserID]
@@ -184,6 +209,8 @@ func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter, 
 		return end(dropped, reasonUnsubscribed)
 	case k == Reminder && !b.live[row.About]:
 		return end(dropped, reasonMoved)
+	case asksToPay(k) && b.statuses[row.OrderNo] != orderevent.StatusPending:
+		return end(dropped, reasonOvertaken)
 	}
 	if _, until, quiet := b.rules.quiet(now.In(b.deps.Zone)); b.offers && quiet {
 		if !until.Before(row.ExpiresAt) {

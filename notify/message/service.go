@@ -43,6 +43,8 @@ func (s Settings) Check() error {
 type Orders interface {
 	// Unpaid returns up to most unpaid orders whose deadline is after a place, and at most until, in the order of the deadlines.
 	Unpaid(ctx context.Context, after time.Time, afterNo ids.ID, until time.Time, most int) ([]orderevent.Order, error)
+	// Statuses returns the status of each of the orders.
+	Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
 	// Parcel returns how an order was sent; at is zero if it was not.
 	Parcel(ctx context.Context, no ids.ID) (carrier fault.Text, tracking string, at time.Time, err error)
 }

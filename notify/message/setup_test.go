@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -133,8 +134,17 @@ func (s *sale) ReservedBy(_ context.Context, item, after int64, limit int32) (us
 
 // orders are the unpaid ones, by their deadline, and what was sent.
 type orders struct {
-	unpaid  []orderevent.Order
-	parcels map[ids.ID]string // tracking numbers
+	unpaid   []orderevent.Order
+	parcels  map[ids.ID]string // tracking numbers
+	statuses map[ids.ID]string // unless pending
+}
+
+func (o *orders) Statuses(_ context.Context, nos []ids.ID) (map[ids.ID]string, error) {
+	found := map[ids.ID]string{}
+	for _, no := range nos {
+		found[no] = cmp.Or(o.statuses[no], orderevent.StatusPending)
+	}
+	return found, nil
 }
 
 func (o *orders) Unpaid(_ context.Context, after time.Time, afterNo ids.ID, until time.Time, most int) (found []orderevent.Order, err error) {
@@ -168,7 +178,7 @@ type bundle struct {
 func setup(t testing.TB, verdict func(int, sms.Message) int) *bundle {
 	t.Helper()
 	b := &bundle{
-		t: t, db: pgtest.DB(t), gw: receive(t, verdict), sale: &sale{reserved: map[int64][]int64{}}, orders: &orders{parcels: map[ids.ID]string{}},
+		t: t, db: pgtest.DB(t), gw: receive(t, verdict), sale: &sale{reserved: map[int64][]int64{}}, orders: &orders{parcels: map[ids.ID]string{}, statuses: map[ids.ID]string{}},
 		tokens: auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now),
 	}
 	b.Service = b.instance()
@@ -218,6 +228,11 @@ func event(t testing.TB, subject string, orders ...orderevent.Order) bus.Msg {
 // happens handles an event, twice as the bus may.
 func (b *bundle) happens(subject string, orders ...orderevent.Order) {
 	b.t.Helper()
+	for i := range orders {
+		if orders[i].Status != orderevent.StatusPending {
+			b.orders.statuses[orders[i].No] = orders[i].Status
+		}
+	}
 	m := event(b.t, subject, orders...)
 	for range 2 {
 		require.NoError(b.t, b.ordersChanged(b.t.Context(), m))

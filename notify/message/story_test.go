@@ -373,7 +373,7 @@ func TestLateWinDoesNotAskForAPaymentThatWasMade(t *testing.T) {
 	b.happens(orderevent.SubjectClosed, closed)
 	b.happens(orderevent.SubjectCreated, late...)
 	b.drain()
-	require.Equal(t, "sent and dropped", []any{b.count(sent), b.reasons(dropped)}, []any{1, "won: overtaken, won: overtaken"})
+	require.Equal(t, "sent and dropped", []any{b.count(sent), b.reasons(dropped)}, []any{1, "won: the order was paid or closed, won: the order was paid or closed"})
 	require.Contains(t, "the one text", b.gw.to(hangzhou)[0], "已付款成功")
 }
 

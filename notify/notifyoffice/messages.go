@@ -1,9 +1,6 @@
 package notifyoffice
 
 import (
-	"maps"
-	"slices"
-
 	"stampede/platform/edge/auth"
 	kit "stampede/platform/edge/office"
 )
@@ -25,8 +22,8 @@ var (
 		{
 			Path: messages, Title: kit.Text{"Messages to shoppers", "顾客消息"}, Role: auth.Viewer, Template: "messages.html",
 			Filters: []kit.Field{
-				{Name: "state", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: messageStates, Words: messageWords},
-				{Name: "kind", Label: kit.Text{"Kind", "类型"}, Kind: kit.Choice, Options: messageKinds, Words: messageWords},
+				{Name: "state", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: messageStates},
+				{Name: "kind", Label: kit.Text{"Kind", "类型"}, Kind: kit.Choice, Options: messageKinds},
 				{Name: "order_no", Label: kit.Text{"Order number", "订单号"}, Max: 32},
 			},
 			Reads: []kit.Read{{Name: "messages", Path: messagesAPI, Query: true}, {Name: "days", Path: messagesAPI + "/days"}},
@@ -51,16 +48,16 @@ var messageActs = []kit.Act{
 		Path: messages + "/redrive", API: "POST " + messagesAPI + "/redrive", Role: auth.Operator, On: messages,
 		Title: kit.Text{"Send the dead ones again", "重新发送失败消息"}, Done: kit.Text{"Those that are still true are sent again.", "仍有时效的消息将重新发送。"},
 		Fields: []kit.Field{{
-			Name: "kind", Label: kit.Text{"Kind", "类型"}, Kind: kit.Choice, Required: true, Options: []string{"won", "deadline", "paid", "shipped", "refunded", "dispute"}, Words: messageWords,
+			Name: "kind", Label: kit.Text{"Kind", "类型"}, Kind: kit.Choice, Required: true, Options: []string{"won", "deadline", "paid", "shipped", "refunded", "dispute"},
 		}},
 	},
 	{
 		Path: rules + "/change", API: "PUT " + rulesAPI, Role: auth.Admin, On: rules,
 		Title: kit.Text{"Language, budget and quiet hours", "语言、预算与免打扰"}, Done: kit.Text{"The rules are changed.", "设置已修改。"},
 		Fields: []kit.Field{
-			{Name: "language", Label: kit.Text{"Language, unless the shopper has chosen one", "默认语言（用户未选择时）"}, Kind: kit.Choice, Required: true, Options: []string{"auto", "zh", "en"}, Words: messageWords},
+			{Name: "language", Label: kit.Text{"Language, unless the shopper has chosen one", "默认语言（用户未选择时）"}, Kind: kit.Choice, Required: true, Options: []string{"auto", "zh", "en"}},
 			{Name: "budget", Label: kit.Text{"Budget in SMS (0: none)", "短信条数预算（0 为不限）"}, Kind: kit.Whole, Required: true, Help: kit.Text{"When it is used up, reminders and units back are not sent; messages about orders are.", "用完后不再发送开抢提醒和到货通知，订单消息不受影响。"}},
-			{Name: "budget_per", Label: kit.Text{"Budget for a", "预算周期"}, Kind: kit.Choice, Required: true, Options: []string{"day", "month"}, Words: messageWords},
+			{Name: "budget_per", Label: kit.Text{"Budget for a", "预算周期"}, Kind: kit.Choice, Required: true, Options: []string{"day", "month"}},
 			{Name: "quiet_from", Label: kit.Text{"Quiet hours from (such as 22:00)", "免打扰开始（如 22:00）"}, Required: true, Max: 5},
 			{Name: "quiet_until", Label: kit.Text{"until (the same time: none)", "免打扰结束（与开始相同则不启用）"}, Required: true, Max: 5},
 		},
@@ -99,15 +96,4 @@ var messageWords = map[string]kit.Text{
 	"waiting": {"Waiting", "等待发送"}, "sent": {"Sent", "已发送"}, "dead": {"Not sent", "发送失败"}, "dropped": {"Dropped", "不再发送"},
 	"auto": {"By the phone’s country", "按手机号所属国家"}, "zh": {"Chinese", "中文"}, "en": {"English", "英文"}, "day": {"Day", "每天"}, "month": {"Month", "每月"},
 	"wechat": {"WeChat official account", "微信公众号"}, "wechat-mini": {"WeChat mini program", "微信小程序"}, "sms": {"SMS", "短信"},
-}
-
-// allWords are those of the section that no other section calls otherwise.
-func allWords() map[string]kit.Text {
-	all := maps.Clone(words)
-	for word, says := range messageWords {
-		if !slices.Contains([]string{"won", "paid", "dispute", "sent"}, word) {
-			all[word] = says
-		}
-	}
-	return all
 }

@@ -22,7 +22,7 @@ const (
 // Section is the part of the office about webhooks and messages.
 func Section() kit.Section {
 	return kit.Section{
-		Files: files, Words: allWords(),
+		Files: files, Words: words, Own: messageWords,
 		Menu: []kit.Entry{
 			{Path: messages, Name: kit.Text{"Messages to shoppers", "顾客消息"}, Role: auth.Viewer, Later: true},
 			{Path: hooks, Name: kit.Text{"Webhooks", "Webhook"}, Role: auth.Viewer, Later: true},

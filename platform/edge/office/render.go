@@ -89,6 +89,7 @@ func (o *Office) sayProblem(c *Call, err error) {
 type Words struct {
 	Lang   httpx.Language
 	office *Office
+	own    map[string]Text // of the page's section
 }
 
 // T returns one of two texts by the page's language.
@@ -100,8 +101,10 @@ func (c Words) In(t Text) string { return t[c.Lang] }
 // Word returns an enumerated value of the API in words.
 func (c Words) Word(value any) string {
 	word := text(value)
-	if t, ok := c.office.words[word]; ok {
-		return t[c.Lang]
+	for _, words := range []map[string]Text{c.own, c.office.words} {
+		if t, ok := words[word]; ok {
+			return t[c.Lang]
+		}
 	}
 	return word
 }

@@ -16,8 +16,9 @@ type Text = fault.Text
 type Section struct {
 	// Files has the templates. Each page's file defines "content".
 	Files fs.FS
-	// Words are the API's enumerated values in words.
-	Words map[string]Text
+	// Words are the API's enumerated values in words, and Own those that are called otherwise on
+	// the section's own pages.
+	Words, Own map[string]Text
 	// Menu are the entries of the navigation, in this order.
 	Menu  []Entry
 	Pages []Page

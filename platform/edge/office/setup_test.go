@@ -50,7 +50,7 @@ func setup(t *testing.T) *bundle {
 	}
 	var err error
 	b.Office, err = New(Deps{API: fakeAPI{b}, Tokens: b.tokens, SigningKeys: [][]byte{[]byte(testKey)}, Zone: time.FixedZone("shop", 8*3600), PublicURL: "https://shop.example", Log: slog.New(slog.DiscardHandler)}, Section{
-		Files: pages, Words: map[string]Text{"fine": {"Fine", "正常"}}, Menu: []Entry{{Path: "/admin/things", Name: Text{"Things", "东西"}, Role: auth.Viewer}, {Path: "/admin/secrets", Name: Text{"Secrets", "机密"}, Role: auth.Admin}},
+		Files: pages, Words: map[string]Text{"fine": {"Elsewhere", "别处"}}, Own: map[string]Text{"fine": {"Fine", "正常"}}, Menu: []Entry{{Path: "/admin/things", Name: Text{"Things", "东西"}, Role: auth.Viewer}, {Path: "/admin/secrets", Name: Text{"Secrets", "机密"}, Role: auth.Admin}},
 		Pages: []Page{
 			{Path: "/admin/things/{id}", Title: Text{"Thing", "东西"}, Role: auth.Viewer, Template: "thing.html", Reads: []Read{{Name: "thing", Path: "/api/v1/things/{id}"}}},
 			{Path: "/admin/things", Title: Text{"Things", "东西"}, Role: auth.Viewer, Template: "list.html", Filters: []Field{{Name: "from", Kind: Moment}, {Name: "sku"}}, Reads: []Read{{Name: "things", Path: "/api/v1/things", Query: true}}},

@@ -376,22 +376,6 @@ func (q *Queries) MessagesOfOrder(ctx context.Context, arg MessagesOfOrderParams
 	return items, nil
 }
 
-const overtake = `-- name: Overtake :exec
-UPDATE notify.messages SET state = 'dropped', reason = 'overtaken', updated_at = clock_timestamp()
-WHERE order_no = ANY($1::uuid[]) AND NOT offer AND kind = ANY($2::text[]) AND state = 'waiting'
-`
-
-type OvertakeParams struct {
-	OrderNos []ids.ID
-	Kinds    []string
-}
-
-// Drops what later events of the orders have made untrue.
-func (q *Queries) Overtake(ctx context.Context, arg OvertakeParams) error {
-	_, err := q.db.Exec(ctx, overtake, arg.OrderNos, arg.Kinds)
-	return err
-}
-
 const partsSince = `-- name: PartsSince :one
 SELECT coalesce(sum(parts), 0)::bigint FROM notify.message_days WHERE day >= $1::date
 `
