@@ -54,6 +54,7 @@ const widgets = {
         });
       });
     }
+    aliyun.shown.catch(() => { aliyun = undefined; }); // the next check tries anew
     const made = await aliyun.shown;
     (made.startTracelessVerification ?? made.show).call(made);
   },
