@@ -12,7 +12,6 @@ import (
 
 	"stampede/order/details"
 	"stampede/order/orderevent"
-	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/require"
@@ -44,13 +43,12 @@ func TestWhatIsToBeShipped(t *testing.T) {
 	e.delivered(no[:5]...)
 	e.exec(`UPDATE orders.orders SET handover = 'shipped' WHERE order_no = $1`, no[0])
 	e.exec(`INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no) VALUES ($1, $2, '顺丰', 'SF1234567890')`, no[0].Bucket(), no[0])
-	by, _, _, err := Reader{DB: e.deps.DB}.Parcel(t.Context(), no[0])
-	require.NoError(t, err)
-	require.Equal(t, "the carrier in each language", by, fault.T("SF Express", "顺丰速运"))
 	e.exec(`INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no) VALUES ($1, $2, '商家自送', '-')`, no[1].Bucket(), no[1])
-	_, none, _, err := Reader{DB: e.deps.DB}.Parcel(t.Context(), no[1])
+	parcels, err := Reader{DB: e.deps.DB}.Parcels(t.Context(), no)
 	require.NoError(t, err)
-	require.Equal(t, "the number of a parcel without one", none, "")
+	require.Equal(t, "parcels", len(parcels), 2)
+	require.Equal(t, "the carrier in each language, and the number", []any{parcels[no[0]].Carrier, parcels[no[0]].TrackingNo}, []any{[2]string{"SF Express", "顺丰速运"}, "SF1234567890"})
+	require.Equal(t, "the number of a parcel without one", parcels[no[1]].TrackingNo, "")
 	e.exec(`DELETE FROM orders.shipments WHERE bucket = $1 AND order_no = $2`, no[1].Bucket(), no[1])
 	e.exec(`UPDATE orders.details SET name = '李雷', phone = '+8613900139000' WHERE order_no = $1`, no[4])
 	e.searching(nil, booked{refunded: map[ids.ID]int64{no[0]: 5}, open: map[ids.ID]bool{no[2]: true}})

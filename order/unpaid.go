@@ -2,16 +2,12 @@ package order
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"stampede/order/carrier"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 )
 
@@ -31,17 +27,25 @@ func (r Reader) Unpaid(ctx context.Context, after time.Time, afterNo ids.ID, unt
 	return orders, nil
 }
 
-// Parcel returns how an order was sent, its carrier in each language; at is zero if it was not.
-func (r Reader) Parcel(ctx context.Context, no ids.ID) (by fault.Text, tracking string, at time.Time, err error) {
-	row, err := orderdb.New(r.DB).ShipmentOf(ctx, orderdb.ShipmentOfParams{OrderNo: no, Bucket: no.Bucket()})
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return by, "", at, fmt.Errorf("order: read the parcel of %s: %w", no, err)
+// Parcels returns how those of the orders were sent that were.
+func (r Reader) Parcels(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Parcel, error) {
+	rows, err := orderdb.New(r.DB).ParcelsOf(ctx, orderdb.ParcelsOfParams{OrderNos: nos, Buckets: ids.BucketsOf(nos)})
+	if err != nil {
+		return nil, fmt.Errorf("order: read parcels: %w", err)
 	}
-	for lang := range by {
-		by[lang] = carrier.NameOf(row.Carrier, lang)
+	parcels := make(map[ids.ID]orderevent.Parcel, len(rows))
+	for _, row := range rows {
+		if row.Carrier == "" {
+			continue
+		}
+		p := orderevent.Parcel{TrackingNo: row.TrackingNo, At: row.At}
+		for lang := range p.Carrier {
+			p.Carrier[lang] = carrier.NameOf(row.Carrier, lang)
+		}
+		if p.TrackingNo == carrier.NoNumber {
+			p.TrackingNo = ""
+		}
+		parcels[row.OrderNo] = p
 	}
-	if row.TrackingNo == carrier.NoNumber {
-		row.TrackingNo = ""
-	}
-	return by, row.TrackingNo, row.At, nil
+	return parcels, nil
 }

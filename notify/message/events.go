@@ -158,20 +158,24 @@ func aboutOrders(orders []orderevent.Order, of func(o *orderevent.Order, d *draf
 
 // shipped reads the parcels, which are not in the events. One that was sent long ago is no news when its order completes.
 func (s *Service) shipped(ctx context.Context, orders []orderevent.Order) error {
-	var unread error
-	drafts := aboutOrders(orders, func(o *orderevent.Order, d *draft) bool {
-		if o.Handover != orderevent.HandoverShipped || unread != nil {
-			return false
+	var nos []ids.ID
+	for i := range orders {
+		if orders[i].Handover == orderevent.HandoverShipped {
+			nos = append(nos, orders[i].No)
 		}
-		carrier, tracking, at, err := s.deps.Orders.Parcel(ctx, o.No)
-		unread = err
-		d.facts.Carrier, d.facts.Tracking, d.expire = carrier, tracking, at.Add(life[Shipped])
-		return err == nil && !at.IsZero()
-	})
-	if unread != nil {
-		return failed("read a parcel", unread)
 	}
-	return s.put(ctx, Shipped, drafts)
+	if len(nos) == 0 {
+		return nil
+	}
+	parcels, err := s.deps.Orders.Parcels(ctx, nos)
+	if err != nil {
+		return failed("read parcels", err)
+	}
+	return s.put(ctx, Shipped, aboutOrders(orders, func(o *orderevent.Order, d *draft) bool {
+		p, sent := parcels[o.No]
+		d.facts.Carrier, d.facts.Tracking, d.expire = p.Carrier, p.TrackingNo, p.At.Add(life[Shipped])
+		return sent
+	}))
 }
 
 func (s *Service) refunded(ctx context.Context, m bus.Msg) error {

@@ -45,8 +45,8 @@ type Orders interface {
 	Unpaid(ctx context.Context, after time.Time, afterNo ids.ID, until time.Time, most int) ([]orderevent.Order, error)
 	// Statuses returns the status of each of the orders.
 	Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
-	// Parcel returns how an order was sent; at is zero if it was not.
-	Parcel(ctx context.Context, no ids.ID) (carrier fault.Text, tracking string, at time.Time, err error)
+	// Parcels returns how those of the orders were sent that were.
+	Parcels(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Parcel, error)
 }
 
 // Sale is what is asked about what is on sale.

@@ -157,11 +157,14 @@ func (o *orders) Unpaid(_ context.Context, after time.Time, afterNo ids.ID, unti
 	return found, nil
 }
 
-func (o *orders) Parcel(_ context.Context, no ids.ID) (carrier fault.Text, tracking string, at time.Time, err error) {
-	if tracking = o.parcels[no]; tracking != "" {
-		carrier, at = fault.T("SF Express", "顺丰速运"), time.Now()
+func (o *orders) Parcels(_ context.Context, nos []ids.ID) (map[ids.ID]orderevent.Parcel, error) {
+	found := map[ids.ID]orderevent.Parcel{}
+	for _, no := range nos {
+		if tracking := o.parcels[no]; tracking != "" {
+			found[no] = orderevent.Parcel{Carrier: fault.T("SF Express", "顺丰速运"), TrackingNo: tracking, At: time.Now()}
+		}
 	}
-	return carrier, tracking, at, nil
+	return found, nil
 }
 
 type bundle struct {

@@ -86,6 +86,13 @@ type Changed struct {
 	Orders []Order `json:"orders"`
 }
 
+// Parcel is how an order was sent, for those to whom an event says that it was.
+type Parcel struct {
+	Carrier    [2]string // in English and in Chinese
+	TrackingNo string    // empty of a parcel that the shop delivers itself
+	At         time.Time
+}
+
 // Order is an order after the change. The order cache stores the same.
 type Order struct {
 	No          ids.ID    `json:"order_no"`
