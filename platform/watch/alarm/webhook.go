@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"stampede/platform/base/signature"
@@ -39,26 +38,6 @@ func (w Webhook) Check() error {
 		return fmt.Errorf("--alarm-webhook-secret must have at least %d bytes; make one with: openssl rand -hex 32", MinSecretBytes)
 	}
 	return nil
-}
-
-// secretBytes is the least that a part of the webhook's URL has that could be a secret.
-const secretBytes = 8
-
-// redact removes the parts of the webhook's URL, which is a secret, from an answer: pages of errors repeat the path.
-func (w Webhook) redact(answer string) string {
-	u, err := url.Parse(w.URL)
-	if err != nil {
-		return answer
-	}
-	for _, part := range strings.FieldsFunc(u.RequestURI(), func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
-		if plain, err := url.QueryUnescape(part); len(part) >= secretBytes {
-			answer = strings.ReplaceAll(answer, part, "…")
-			if err == nil {
-				answer = strings.ReplaceAll(answer, plain, "…")
-			}
-		}
-	}
-	return answer
 }
 
 // The headers that carry a message's signature.
