@@ -274,7 +274,13 @@ func TestEventsArriveSignedAndInOrder(t *testing.T) {
 		attempts = b.ask(auth.Viewer, http.MethodGet, "/api/v1/admin/webhooks/"+hook+"/attempts?limit=100", nil).Want(t, "attempts", 200, "").Doc["data"].([]any)
 		return len(attempts) == 8
 	}, "eight attempts in the log")
-	require.Equal(t, "the latest", attempts[0].(map[string]any)["event_id"], any(taken[0].ID))
+	of := 0
+	for _, a := range attempts {
+		if a.(map[string]any)["event_id"] == taken[0].ID {
+			of++
+		}
+	}
+	require.Equal(t, "attempts of what was sent again", of, 2)
 }
 
 // What a receiver refuses is tried again, with the later events of the same order behind it.
