@@ -410,6 +410,7 @@ func (s *server) openDoors(key []byte) error {
 	s.messages = message.New(s.set.Messages, message.Deps{
 		DB: s.Pools["platform"], Pulse: s.Pulse,
 		Sender: s.identity.BulkSMS, Phones: s.identity.Accounts.PhonesOf, Reach: s.identity.Accounts.Config.SMSReach,
+		Mail: s.post(), Emails: s.identity.Accounts.EmailsOf,
 		WeChat: s.identity.WeChat, OpenIDs: s.identity.Accounts.OpenIDsOf,
 		Orders: s.order, Sale: s.catalogue, Reserved: s.plan, Signature: s.identity.Accounts.Config.SMSSignature,
 		BaseURL: s.set.Addresses.BaseURL(), Zone: s.set.Sale.Zone(), Keep: s.set.Records.KeepRecords,
@@ -476,15 +477,19 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	return s.identity.Router.ServeDocs()
 }
 
+// post sends e-mails, nil without a mail server.
+func (s *server) post() mail.Sender {
+	if !s.set.Mail.Sends() {
+		return nil
+	}
+	return s.mail
+}
+
 // watchOver starts the server's self-monitoring and its alarms; probes are the stack's.
 func (s *server) watchOver(probes []alarm.Probe) error {
 	samples := slices.Concat(s.inventory.Samples(), plan.Samples(s.Pools["seckill"], s.inventory))
-	var post mail.Sender
-	if s.set.Mail.Sends() {
-		post = s.mail
-	}
 	alarms, err := alarm.NewNotifier(s.Pools["platform"], s.set.Alarms, alarm.Deps{
-		Mail: post, SMS: s.identity.SMS, Zone: s.set.Sale.Zone(), BaseURL: s.set.Addresses.BaseURL(),
+		Mail: s.post(), SMS: s.identity.SMS, Zone: s.set.Sale.Zone(), BaseURL: s.set.Addresses.BaseURL(),
 		Shop: cmp.Or(s.set.Identity.SMS.SMSSignature, s.set.Shop.ShopName), Log: s.log, Metrics: s.registry,
 	})
 	if err != nil {

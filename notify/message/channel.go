@@ -9,6 +9,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/mail"
 	"stampede/platform/edge/sms"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/wechat"
@@ -20,10 +21,14 @@ const (
 	channelOfficial = "wechat"      // template messages of the official account
 	channelMini     = "wechat-mini" // subscription messages of the mini program
 	channelSMS      = "sms"
+	channelMail     = "email"
 )
 
-// channels are all of them, in the order in which they are tried: what costs nothing first.
-var channels = []string{channelOfficial, channelMini, channelSMS}
+// channels are all of them, in the order in which they are tried: a phone that rings is read before an e-mail.
+var channels = []string{channelOfficial, channelMini, channelSMS, channelMail}
+
+// isWeChat reports whether a channel's texts are a shop's own templates at WeChat, so that none is built in.
+func isWeChat(channel string) bool { return appOf[channel] != "" }
 
 // appOf is the app of a channel of WeChat's.
 var appOf = map[string]wechat.Kind{channelOfficial: wechat.Official, channelMini: wechat.Mini}
@@ -32,14 +37,14 @@ var appOf = map[string]wechat.Kind{channelOfficial: wechat.Official, channelMini
 func (s *Service) available() []string {
 	has := []string{}
 	for _, c := range channels {
-		if c == channelSMS && s.deps.Sender != nil || c != channelSMS && s.deps.WeChat.AppID(appOf[c]) != "" {
+		if c == channelSMS && s.deps.Sender != nil || c == channelMail && s.deps.Mail != nil || isWeChat(c) && s.deps.WeChat.AppID(appOf[c]) != "" {
 			has = append(has, c)
 		}
 	}
 	return has
 }
 
-// reader is where a user is reached: a phone or an openid, by channel.
+// reader is where a user is reached: a phone, an openid or an e-mail address, by channel.
 type reader map[string]string
 
 // readers returns where users are reached by the channels that the server has and for which there are texts.
@@ -59,7 +64,16 @@ func (s *Service) readers(ctx context.Context, own texts, users []int64) (map[in
 			}
 		}
 	}
-	if !own.anyOf(channelOfficial, channelMini) {
+	if s.deps.Mail != nil {
+		emails, err := s.deps.Emails(ctx, users)
+		if err != nil {
+			return nil, failed("look up e-mail addresses", err)
+		}
+		for user, email := range emails {
+			found[user][channelMail] = email
+		}
+	}
+	if !own.forWeChat() {
 		return found, nil
 	}
 	openIDs, err := s.deps.OpenIDs(ctx, users)
@@ -79,7 +93,7 @@ func (s *Service) readers(ctx context.Context, own texts, users []int64) (map[in
 // reached reports whether a channel that has a text of the kind reaches a user.
 func (r reader) reached(k Kind, own texts) bool {
 	return slices.ContainsFunc(channels, func(c string) bool {
-		return r[c] != "" && (c == channelSMS || own.has(place{k, c, httpx.English}) || own.has(place{k, c, httpx.Chinese}))
+		return r[c] != "" && (!isWeChat(c) || own.has(place{k, c, httpx.English}) || own.has(place{k, c, httpx.Chinese}))
 	})
 }
 
@@ -87,9 +101,10 @@ func (r reader) reached(k Kind, own texts) bool {
 type letter struct {
 	channel string
 	text    string // as its reader sees it
-	parts   int    // SMS that it is charged as; WeChat charges nothing
+	parts   int    // SMS that it is charged as; the other channels charge nothing
 	sms     sms.Message
 	wechat  wechatmsg.Message
+	mail    mail.Message
 }
 
 // compose fills a text for an address of its channel.
@@ -102,8 +117,11 @@ func (s *Service) compose(p place, t text, f *facts, user int64, no, id ids.ID, 
 	if p.kind.Offer() {
 		words[fillUnsubscribe] = s.unsubscribeLink(user)
 	}
-	if p.channel != channelSMS {
+	switch {
+	case isWeChat(p.channel):
 		return s.composeWeChat(p, t, f, words, id, address)
+	case p.channel == channelMail:
+		return composeMail(p, t, words, id, address, s.unsubscribeLink(user))
 	}
 	l := letter{channel: p.channel, text: sms.Signed(s.deps.Signature, p.language, fill(t.Body, words))}
 	if p.kind.Offer() {
@@ -114,6 +132,17 @@ func (s *Service) compose(p place, t text, f *facts, user int64, no, id ids.ID, 
 	words[fillItem] = cut(words[fillItem], paramRunes)
 	l.sms.Params = paramsOf(t.Body, words)
 	return l
+}
+
+// composeMail fills a text whose first line is the subject. Mail programs show a button that ends offers.
+func composeMail(p place, t text, words map[string]string, id ids.ID, address, unsubscribe string) letter {
+	subject, body, _ := strings.Cut(fill(t.Body, words), "\n")
+	m := mail.Message{ID: id.String(), To: address, Subject: strings.TrimSpace(subject), Text: strings.TrimSpace(body) + "\n"}
+	if p.kind.Offer() {
+		m.Unsubscribe = unsubscribe
+		m.Text += "\n" + mailOptOut[p.language] + unsubscribe + "\n"
+	}
+	return letter{channel: p.channel, text: m.Subject + "\n\n" + m.Text, mail: m}
 }
 
 // cut is a text in so many characters.
@@ -191,18 +220,21 @@ func checkFields(flaws *fault.Flaws, t text) {
 // fieldName is a field of a template: its type, and a number.
 var fieldName = regexp.MustCompile(`^[a-z_]+[0-9]*$`)
 
-// recipient is the phone that a message goes to, masked; an openid says nothing to operators.
+// recipient is the phone or the address that a message goes to, masked; an openid says nothing to operators.
 func (l letter) recipient() string {
-	if l.channel != channelSMS {
-		return ""
+	if l.channel == channelMail {
+		return account.MaskedEmail(l.mail.To)
 	}
 	return account.Phone(l.sms.Phone).Masked()
 }
 
 // deliver hands a message to its channel.
 func (s *Service) deliver(ctx context.Context, l letter) error {
-	if l.channel == channelSMS {
+	switch l.channel {
+	case channelSMS:
 		return s.deps.Sender.Send(ctx, l.sms)
+	case channelMail:
+		return s.deps.Mail.Send(ctx, l.mail)
 	}
 	return s.deps.WeChat.Send(ctx, l.wechat)
 }

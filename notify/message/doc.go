@@ -1,4 +1,5 @@
-// Package message sends messages to shoppers who have closed the page: in WeChat to those who have linked it, else by SMS.
+// Package message sends messages to shoppers who have closed the page: in WeChat to those who have linked it, else by SMS,
+// else by e-mail.
 //
 // # Owns
 //
@@ -19,14 +20,14 @@
 // --messages-per-second at most, and notes the result of all with one statement. A claim ends after a minute, and two
 // instances that both believe to have the lease share the rows (FOR UPDATE SKIP LOCKED).
 //
-//   - The channels are tried in their order: the official account, the mini program, SMS. WeChat is tried where the reader
-//     has an openid and the shop a text. What it refuses goes by SMS, at once; what SMS refuses is dead. While WeChat is away,
-//     messages about orders go by SMS too, and offers wait, because they are many and SMS cost money.
+//   - The channels are tried in their order: the official account, the mini program, SMS, e-mail. WeChat is tried where the
+//     reader has an openid and the shop a text. What one refuses goes by the next, at once; what all refuse is dead. While a
+//     channel is away, messages about orders go by the next too; offers, which are many, only by one that costs nothing.
 //   - While no channel takes it the message waits, more and more rarely tried, until it is worth nothing: a warning after the
 //     deadline, a reminder a minute before the opening, when the crowd comes. Then it is dead, which an alarm says, and an
 //     operator can send it again where it is still true.
 //   - A call whose answer got lost may have sent the message. Gateways and the official account know its id and are asked
-//     again; for Tencent Cloud, Aliyun and the mini program it is dead, and an operator decides about it alone.
+//     again, and mail programs show an e-mail with the same id once; for Tencent Cloud, Aliyun and the mini program it is dead, and an operator decides about it alone.
 //   - A process that is killed between the sending and the note sends its batch again, under the same ids.
 //   - Events come in any order. So the orders of a batch are read before it is sent, and no message asks for a payment that
 //     was made.
@@ -40,7 +41,7 @@
 // # Personal data
 //
 // Rows have the user's number and the item, no name and no address; the masked address of a sent one is for operators.
-// Erasing an account drops what waits. Phones and openids are in no event, log or metric.
+// Erasing an account drops what waits. Phones, openids and e-mail addresses are in no event, log or metric.
 //
 // # Size
 //

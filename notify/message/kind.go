@@ -80,5 +80,16 @@ var bodies = map[Kind]fault.Text{
 	Dispute:   {"We have replied to your dispute about the order ending in {order}. Log in to read it.", "您尾号{order}的订单售后有新回复，请登录查看。"},
 }
 
+// subjects are the first lines of the built-in e-mails, above the same texts and a link.
+var subjects = map[Kind]fault.Text{
+	Reminder: {"{item} opens at {time}", "{item}将于{time}开抢"}, Won: {"You got {item}: pay by {time}", "抢购成功：请在{time}前支付{item}"},
+	Deadline: {"{minutes} minutes left to pay for {item}", "{item}还有{minutes}分钟付款时间"}, Paid: {"Paid: {item}", "付款成功：{item}"},
+	Shipped: {"On its way: {item}", "已发货：{item}"}, Refunded: {"Refunded: {amount}", "已退款：{amount}"},
+	UnitsBack: {"{item} is available again", "{item}又有货了"}, Dispute: {"We have replied to your dispute", "您的售后有新回复"},
+}
+
+// mailOptOut comes before the link that ends offers.
+var mailOptOut = fault.Text{"No more of these e-mails: ", "不再接收此类邮件："}
+
 // optOut ends an SMS that is an offer: carriers and gateways take the reply, and the law asks for a way out.
 var optOut = fault.Text{" Reply STOP to opt out", " 拒收请回复R"}

@@ -25,8 +25,8 @@ var (
 		fault.T("The shop has no text of this kind for WeChat in this language.", "店铺没有该语言的微信文案。"),
 		fault.T("Write it, with the id of WeChat's template.", "请填写文案和微信模板 ID。"))
 	errNoAddress = fault.New(fault.Conflict, "message-no-address", fault.T("The test cannot reach you", "测试消息无法送达您的账号"),
-		fault.T("The test goes to your own account, which has no phone that the shop sends to, or has not linked WeChat in that app.",
-			"测试消息会发送到您自己的账号，但该账号没有可发送的手机号，或未在该应用中绑定微信。"),
+		fault.T("The test goes to your own account, which has no phone or e-mail address that the shop sends to, or has not linked WeChat in that app.",
+			"测试消息会发送到您自己的账号，但该账号没有可发送的手机号或邮箱，或未在该应用中绑定微信。"),
 		fault.T("Add a phone to your account, or link WeChat.", "请为账号绑定手机号或微信。"))
 )
 
@@ -83,11 +83,11 @@ type ShopperMessage struct {
 	ID        string `json:"id" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f66"`
 	Kind      Kind   `json:"kind" example:"won"`
 	State     string `json:"state" enum:"waiting,sent,dead,dropped"`
-	Channel   string `json:"channel,omitempty" example:"sms" doc:"Of the last attempt: sms, wechat (the official account) or wechat-mini (the mini program)"`
+	Channel   string `json:"channel,omitempty" example:"sms" doc:"Of the last attempt: sms, email, wechat (the official account) or wechat-mini (the mini program)"`
 	Reason    string `json:"reason,omitempty" doc:"Of the last attempt that failed, or why it was dropped" example:"quiet hours"`
 	UserID    string `json:"user_id" example:"1000123"`
 	OrderNo   string `json:"order_no,omitempty"`
-	Recipient string `json:"recipient,omitempty" doc:"A phone, masked" example:"138****8000"`
+	Recipient string `json:"recipient,omitempty" doc:"A phone or an e-mail address, masked" example:"138****8000"`
 	Parts     int32  `json:"parts" doc:"SMS that it is charged as"`
 	Attempts  int32  `json:"attempts"`
 	NextTryAt string `json:"next_try_at,omitempty" format:"date-time"`

@@ -226,7 +226,7 @@ func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter, 
 	language := b.rules.languageOf(row.Language, to[channelSMS])
 	for _, channel := range channels {
 		p := place{k, channel, language}
-		if to[channel] != "" && (channel == channelSMS || b.rules.texts.has(p)) {
+		if to[channel] != "" && (!isWeChat(channel) || b.rules.texts.has(p)) {
 			letters = append(letters, b.compose(p, b.rules.texts.of(p), &f, row.UserID, row.OrderNo, row.ID, to[channel]))
 		}
 	}
@@ -246,8 +246,8 @@ func (b *work) affords(parts int) bool {
 	return false
 }
 
-// send sends a message by the first channel that takes it, unless its time has passed while it waited for its turn. An offer
-// waits for the channel that costs nothing; one about an order does not.
+// send sends a message by the first channel that takes it, unless its time has passed while it waited for its turn. While a
+// channel is away an offer goes by those that cost nothing, and one about an order by any.
 func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []letter, out *outcome) {
 	now := b.now()
 	if !row.ExpiresAt.After(now) {
@@ -260,10 +260,13 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 			*out = outcome{state: waiting, next: now}
 			return
 		}
+		if b.offers && away != nil && l.parts > 0 {
+			continue
+		}
 		*out = outcome{next: now, tried: 1, channel: l.channel, recipient: l.recipient(), parts: l.parts}
 		if !b.affords(l.parts) {
-			out.state, out.reason = dropped, reasonBudget
-			return
+			out.state, out.reason = dropped, reasonBudget // unless another channel takes it
+			continue
 		}
 		err := b.deliver(ctx, l)
 		if err == nil {
@@ -286,9 +289,6 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 			out.state, out.next = waiting, now.Add(b.backoff[min(max(int(row.Attempts), 1), len(b.backoff))-1])
 			if !out.next.Before(row.ExpiresAt) { // a last time, shortly before it is worth nothing
 				out.next = now.Add(row.ExpiresAt.Sub(now) / 2)
-			}
-			if b.offers {
-				return
 			}
 			away = new(*out)
 		}

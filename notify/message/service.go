@@ -19,6 +19,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/mail"
 	"stampede/platform/edge/sms"
 	"stampede/platform/identity/wechatmsg"
 	"stampede/platform/store/pulse"
@@ -72,6 +73,9 @@ type Deps struct {
 	// Phones returns the phones of those of the users who have one, in E.164; Reach is where the shop sends to.
 	Phones func(ctx context.Context, users []int64) (map[int64]string, error)
 	Reach  sms.Reach
+	// Mail sends e-mails to the addresses of those of the users who have one. nil: there are none.
+	Mail   mail.Sender
+	Emails func(ctx context.Context, users []int64) (map[int64]string, error)
 	// WeChat sends to those who have linked it: OpenIDs returns their openids, by the app's id. nil: the shop has no app.
 	WeChat   *wechatmsg.Client
 	OpenIDs  func(ctx context.Context, users []int64) (map[int64]map[string]string, error)

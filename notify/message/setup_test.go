@@ -200,7 +200,8 @@ func (b *bundle) instance() *Service {
 	b.t.Cleanup(sender.CloseIdleConnections)
 	accounts := &account.Store{DB: b.db}
 	s := New(Settings{Rate: 5000}, Deps{
-		DB: b.db, Sender: sender, Phones: accounts.PhonesOf, Reach: sms.Reach{sms.Everywhere}, OpenIDs: accounts.OpenIDsOf, Orders: b.orders, Sale: b.sale, Reserved: b.sale, Signature: "好店", BaseURL: "https://shop.example",
+		DB: b.db, Sender: sender, Phones: accounts.PhonesOf, Reach: sms.Reach{sms.Everywhere}, Emails: accounts.EmailsOf, OpenIDs: accounts.OpenIDsOf,
+		Orders: b.orders, Sale: b.sale, Reserved: b.sale, Signature: "好店", BaseURL: "https://shop.example",
 		SigningKeys: [][]byte{[]byte("a signing key")}, Zone: time.UTC, Keep: 24 * time.Hour, Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	s.backoff, s.idle = []time.Duration{10 * time.Millisecond}, 10*time.Millisecond

@@ -2,7 +2,6 @@ package message
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"stampede/notify/message/internal/messagedb"
@@ -54,20 +53,24 @@ func templateKey(k Kind, lang httpx.Language) string {
 // has reports whether the shop has written a text.
 func (t texts) has(p place) bool { _, has := t[p]; return has }
 
-// anyOf reports whether the shop has written a text for one of the channels.
-func (t texts) anyOf(channels ...string) bool {
+// forWeChat reports whether the shop has written a text for one of WeChat's channels.
+func (t texts) forWeChat() bool {
 	for p := range t {
-		if slices.Contains(channels, p.channel) {
+		if isWeChat(p.channel) {
 			return true
 		}
 	}
 	return false
 }
 
-// of is the shop's text, or the built-in one; empty for WeChat, which has none because templates are the shop's own.
+// of is the shop's text, or the built-in one; empty for WeChat, which has none because templates are the shop's own. The first line of an e-mail is its subject.
 func (t texts) of(p place) text {
-	if own, has := t[p]; has || p.channel != channelSMS {
+	own, has := t[p]
+	switch {
+	case has || isWeChat(p.channel):
 		return own
+	case p.channel == channelMail:
+		return text{Body: subjects[p.kind][p.language] + "\n\n" + bodies[p.kind][p.language] + "\n\n{" + fillLink + "}"}
 	}
 	return text{Body: bodies[p.kind][p.language], Template: templateKey(p.kind, p.language)}
 }

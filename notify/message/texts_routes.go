@@ -15,6 +15,7 @@ import (
 	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/mail"
 	"stampede/platform/edge/sms"
 	"stampede/platform/identity/wechatmsg"
 	"stampede/platform/store/pg"
@@ -40,7 +41,7 @@ func (s operators) textRoutes(rt *httpx.Router) {
 	}, s.preview)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: one + "/test", ID: "test-message-text", Tag: "operator", Role: auth.Operator, NoKey: "a second test is a second message to the operator who asked",
-		Summary: "Send the text to your own account", Audit: "message.test", Refuses: []*fault.Error{errNoAddress, errNoText, sms.ErrRefused, sms.ErrUnavailable, wechatmsg.ErrRefused, wechatmsg.ErrUnavailable},
+		Summary: "Send the text to your own account", Audit: "message.test", Refuses: []*fault.Error{errNoAddress, errNoText, sms.ErrRefused, sms.ErrUnavailable, mail.ErrRefused, mail.ErrUnavailable, wechatmsg.ErrRefused, wechatmsg.ErrUnavailable},
 	}, s.test)
 }
 
@@ -55,7 +56,7 @@ type ShopperMessageText struct {
 	Placeholders []string `json:"placeholders" nullable:"false" doc:"What the text may be filled with" example:"[\"item\",\"amount\",\"time\"]"`
 	Preview      string   `json:"preview" doc:"Filled with examples, as it is sent: with the signature, and with how to opt out where the law asks for it" example:"[Shop] You got phone. Pay ¥9.90 by 20:15."`
 	Characters   int      `json:"characters" doc:"Of the preview"`
-	Parts        int      `json:"parts" doc:"SMS that the preview is charged as, none by WeChat. China's carriers count 70 characters, and 67 in each of several; so does any text with a character outside GSM's alphabet; others have 160 and 153"`
+	Parts        int      `json:"parts" doc:"SMS that the preview is charged as, none by WeChat and e-mail. China's carriers count 70 characters, and 67 in each of several; so does any text with a character outside GSM's alphabet; others have 160 and 153"`
 }
 
 // sampleUser has no account: the link of a preview unsubscribes no user.
@@ -100,7 +101,7 @@ func (s operators) listTexts(ctx context.Context, _ *noInput) (*httpx.PageOutput
 // TextInput names a text. It is exported because huma requires that of embedded fields.
 type TextInput struct {
 	Kind     Kind   `path:"kind" enum:"reminder,won,deadline,paid,shipped,refunded,units_back,dispute"`
-	Channel  string `path:"channel" enum:"wechat,wechat-mini,sms"`
+	Channel  string `path:"channel" enum:"wechat,wechat-mini,sms,email"`
 	Language string `path:"language" enum:"en,zh"`
 }
 
@@ -117,7 +118,7 @@ func (s operators) getText(ctx context.Context, in *TextInput) (*httpx.Output[Sh
 
 // ShopperMessageWriting is a text as an operator writes it.
 type ShopperMessageWriting struct {
-	Body     string `json:"body" maxLength:"1000" doc:"With placeholders in braces, such as {item}; a signature and a way to opt out are added. For WeChat a line for each field of the template, such as thing1 = {item}, and page = the page that a tap opens" example:"You got {item}. Pay {amount} by {time}."`
+	Body     string `json:"body" maxLength:"1000" doc:"With placeholders in braces, such as {item}; a signature of SMS and a way to opt out are added. For e-mail the first line is the subject. For WeChat a line for each field of the template, such as thing1 = {item}, and page = the page that a tap opens" example:"You got {item}. Pay {amount} by {time}."`
 	Template string `json:"template,omitempty" maxLength:"100" doc:"The provider's name of the approved text; empty: the built-in key, such as won. For WeChat its template's id" example:"SMS_123456"`
 }
 
@@ -129,8 +130,13 @@ func (w ShopperMessageWriting) checked(p place, own texts) (text, error) {
 	checkText(&flaws, "body.body", p.kind, body)
 	t := text{body, cmp.Or(strings.TrimSpace(w.Template), own.of(p).Template)}
 	flaws.Add(!strings.ContainsFunc(t.Template, plaintext.Unruly), "body.template", nil, unruly)
-	if p.channel != channelSMS {
+	switch {
+	case isWeChat(p.channel):
 		checkFields(&flaws, t)
+	case p.channel == channelMail:
+		t.Template = ""
+		flaws.Add(strings.Contains(body, "\n"), "body.body", nil, fault.T(
+			"Write the subject in the first line, and the text below it.", "请在第一行填写邮件主题，从第二行起填写正文。"))
 	}
 	return t, flaws.Err()
 }

@@ -76,8 +76,8 @@ var messageActs = []kit.Act{
 		Title: kit.Text{"Write the text", "修改文案"}, Done: kit.Text{"The text is saved; the preview shows it.", "文案已保存，预览如下。"},
 		Fields: []kit.Field{
 			{Name: "body", Label: kit.Text{"Text (empty: the built-in one)", "正文（留空恢复内置文案）"}, Kind: kit.Area, Max: 1000, Blank: "", Help: kit.Text{
-				"For WeChat: a line for each field of the template, such as thing1 = {item}, and page = the page that a tap opens. Empty: no WeChat message of this kind.",
-				"微信消息：模板的每个字段写一行，如 thing1 = {item}；page = 点击后打开的页面。留空则该类消息不发微信。",
+				"For e-mail the first line is the subject. For WeChat: a line for each field of the template, such as thing1 = {item}, and page = the page that a tap opens. Empty: no WeChat message of this kind.",
+				"邮件：第一行为主题。微信消息：模板的每个字段写一行，如 thing1 = {item}；page = 点击后打开的页面。留空则该类消息不发微信。",
 			}},
 			{Name: "template", Label: kit.Text{"The provider’s name of the approved text, or WeChat’s template id", "服务商模板编号或微信模板 ID"}, Max: 100},
 		},
@@ -85,7 +85,7 @@ var messageActs = []kit.Act{
 	},
 	{
 		Path: text + "/test", API: "POST " + textsAPI + "/{kind}/{channel}/{language}/test", Role: auth.Operator, On: text,
-		Title: kit.Text{"Send a test to my own account", "发送测试给自己"}, Done: kit.Text{"The test was sent to your own phone, or to your WeChat.", "测试消息已发送到您的手机或微信。"},
+		Title: kit.Text{"Send a test to my own account", "发送测试给自己"}, Done: kit.Text{"The test was sent to your own account.", "测试消息已发送到您自己的账号。"},
 	},
 }
 
@@ -95,5 +95,5 @@ var messageWords = map[string]kit.Text{
 	"shipped": {"Shipped", "已发货"}, "refunded": {"Refunded", "已退款"}, "units_back": {"Units back", "到货通知"}, "dispute": {"Dispute answered", "售后回复"},
 	"waiting": {"Waiting", "等待发送"}, "sent": {"Sent", "已发送"}, "dead": {"Not sent", "发送失败"}, "dropped": {"Dropped", "不再发送"},
 	"auto": {"By the phone’s country", "按手机号所属国家"}, "zh": {"Chinese", "中文"}, "en": {"English", "英文"}, "day": {"Day", "每天"}, "month": {"Month", "每月"},
-	"wechat": {"WeChat official account", "微信公众号"}, "wechat-mini": {"WeChat mini program", "微信小程序"}, "sms": {"SMS", "短信"},
+	"wechat": {"WeChat official account", "微信公众号"}, "wechat-mini": {"WeChat mini program", "微信小程序"}, "sms": {"SMS", "短信"}, "email": {"E-mail", "邮件"},
 }

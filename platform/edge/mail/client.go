@@ -148,6 +148,9 @@ func (c *Client) compose(m Message) (*gomail.Msg, error) {
 	msg.SetMessageIDWithValue(id + "@" + c.domain)
 	msg.SetDate()
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // no out-of-office replies
+	if m.Unsubscribe != "" && msg.SetListUnsubscribeOneClick(m.Unsubscribe) != nil {
+		msg.SetListUnsubscribe(m.Unsubscribe) // of a shop without https
+	}
 	msg.SetBodyString(gomail.TypeTextPlain, strings.ReplaceAll(strings.ReplaceAll(m.Text, "\r\n", "\n"), "\n", "\r\n"))
 	return msg, nil
 }

@@ -24,6 +24,8 @@ type Message struct {
 	To      string
 	Subject string
 	Text    string
+	// Unsubscribe is where a mail program posts when its reader wants no more such messages (RFC 8058). Empty: nowhere.
+	Unsubscribe string
 }
 
 // Sender sends messages. It returns nil once the server has accepted a message, which does not mean that it was

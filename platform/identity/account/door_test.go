@@ -76,6 +76,11 @@ func TestWaysIn(t *testing.T) {
 		t.Errorf("login answered %s", a.raw)
 	}
 	me := b.call(http.MethodGet, "/api/v1/me", a.str("access_token"), nil)
+	pgtest.Exec(t, b.pool, `UPDATE account.users SET email = 'li@example.com'`) // as the shop's own login says
+	for role, want := range map[auth.Role]string{auth.Viewer: "l****@example.com", auth.Operator: "li@example.com"} {
+		require.Equal(t, "address", b.admin(role, http.MethodGet, "/"+a.str("user_id"), nil).doc["user"].(map[string]any)["email"], any(want))
+	}
+	require.Equal(t, "own address", b.me(http.MethodGet, "", a.str("access_token"), nil).str("email"), "l****@example.com")
 	if me.str("id") != a.str("user_id") || me.str("phone") != "138****8000" || me.doc["has_password"] != true || me.str("role") != "shopper" {
 		t.Errorf("me: %d %s", me.status, me.raw)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -172,6 +173,7 @@ func TestErase(t *testing.T) {
 	token := login.str("access_token")
 	b.me(http.MethodPost, "/wechat", token, map[string]any{"code": b.wechat.Code("open-li", "")}).must(t, "link", 204, "")
 	code := b.code(phone, "erase")
+	pgtest.Exec(t, b.pool, `UPDATE account.users SET email = 'li@example.com'`) // as the shop's own login says
 	for _, c := range []struct {
 		name   string
 		body   map[string]any
@@ -190,7 +192,7 @@ func TestErase(t *testing.T) {
 	require.Equal(t, "users that other modules erased", told, []int64{user})
 	require.Equal(t, "erased accounts", b.count(`SELECT count(*) FROM account.users WHERE id = $1 AND status = 'erased'`, user), 1)
 	for _, sql := range []string{
-		`SELECT count(*) FROM account.users WHERE phone IS NOT NULL OR name <> '' OR password IS NOT NULL`,
+		`SELECT count(*) FROM account.users WHERE phone IS NOT NULL OR email IS NOT NULL OR name <> '' OR password IS NOT NULL`,
 		`SELECT count(*) FROM account.logins WHERE device_id <> '' OR device_name <> '' OR address IS NOT NULL OR ended_at IS NULL`,
 		`SELECT count(*) FROM account.wechat_identities`,
 		`SELECT count(*) FROM account.sms_codes`,

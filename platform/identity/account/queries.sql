@@ -11,6 +11,9 @@ SELECT * FROM account.users WHERE phone = @phone;
 -- name: PhonesOf :many
 SELECT id, phone::text AS phone FROM account.users WHERE id = ANY(@ids::bigint[]) AND phone IS NOT NULL;
 
+-- name: EmailsOf :many
+SELECT id, email::text AS email FROM account.users WHERE id = ANY(@ids::bigint[]) AND email IS NOT NULL;
+
 -- name: OpenIDsOf :many
 SELECT user_id, app_id, open_id FROM account.wechat_identities WHERE user_id = ANY(@users::bigint[]);
 
@@ -49,7 +52,7 @@ SELECT pg_advisory_xact_lock(hashtext('account.admins'));
 SELECT count(*) FROM account.users WHERE role = 'admin' AND status = 'active' AND id <> @id;
 
 -- name: EraseUser :exec
-UPDATE account.users SET phone = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
+UPDATE account.users SET phone = NULL, email = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
 WHERE id = @id;
 
 -- name: EraseLogins :exec
@@ -273,6 +276,9 @@ INSERT INTO account.external_users (issuer, subject, user_id) VALUES (@issuer, @
 
 -- name: SetName :exec
 UPDATE account.users SET name = @name, updated_at = clock_timestamp() WHERE id = @id AND name <> @name;
+
+-- name: SetEmail :exec
+UPDATE account.users SET email = @email, updated_at = clock_timestamp() WHERE id = @id AND email IS DISTINCT FROM @email;
 
 -- name: EraseSubjects :exec
 DELETE FROM account.external_users WHERE user_id = @user_id;

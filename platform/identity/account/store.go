@@ -123,6 +123,14 @@ func PhoneOf(u User) Phone {
 	return Phone(*u.Phone)
 }
 
+// EmailOf is a row's e-mail address; empty for NULL.
+func EmailOf(u User) string {
+	if u.Email == nil {
+		return ""
+	}
+	return *u.Email
+}
+
 // PasswordOf is a row's PHC string; empty for NULL.
 func PasswordOf(u User) string {
 	if u.Password == nil {
@@ -142,6 +150,19 @@ func (s *Store) PhonesOf(ctx context.Context, users []int64) (map[int64]string, 
 		phones[r.ID] = r.Phone
 	}
 	return phones, nil
+}
+
+// EmailsOf returns the e-mail addresses of those of the users who have one.
+func (s *Store) EmailsOf(ctx context.Context, users []int64) (map[int64]string, error) {
+	rows, err := accountdb.New(s.DB).EmailsOf(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("account: read e-mail addresses: %w", err)
+	}
+	emails := make(map[int64]string, len(rows))
+	for _, r := range rows {
+		emails[r.ID] = r.Email
+	}
+	return emails, nil
 }
 
 // OpenIDsOf returns the openids of those of the users who have linked WeChat, by the app's id.

@@ -49,7 +49,7 @@ func (e *Erasure) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: mePath, ID: "erase-me", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Delete your account permanently",
-		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the account's id, and what was told for them, such as an address, until they have ended. " +
+		Description: "Phone, e-mail address, name, WeChat account and devices are erased and all logins end; orders keep the account's id, and what was told for them, such as an address, until they have ended. " +
 			"Requires one of: the password, a code of the purpose `erase`, a WeChat code, a token of the shop's own login.",
 		Refuses: []*fault.Error{
 			errWrongPassword, login.ErrProof, code.ErrWrong, wechat.ErrBadCode, account.ErrNoAccount, account.ErrLastAdmin,
@@ -60,7 +60,7 @@ func (e *Erasure) Routes(rt *httpx.Router) {
 
 type eraseInput struct{ Body AccountErasure }
 
-// erase anonymizes a user irreversibly: phone, name, password, WeChat account,
+// erase anonymizes a user irreversibly: phone, e-mail address, name, password, WeChat account,
 // devices and addresses are deleted and all logins end. The id stays, and with it
 // orders and payments, which the shop must keep. The phone may register again as a
 // new user, unless the blacklist has the user or the phone.

@@ -57,6 +57,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 type MeView struct {
 	ID          string    `json:"id" example:"1000042"`
 	Phone       string    `json:"phone,omitempty" doc:"Masked" example:"138****5678"`
+	Email       string    `json:"email,omitempty" doc:"Masked; messages go to it where no SMS does" example:"l****@shop.example"`
 	Name        string    `json:"name,omitempty" example:"Li Wei"`
 	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
 	HasPassword bool      `json:"has_password" doc:"Whether one is set"`
@@ -84,7 +85,7 @@ func (s *Service) me(ctx context.Context, _ *struct{}) (*httpx.Output[MeView], e
 	}
 	return httpx.Answer(MeView{
 		HasTOTP: t.Confirmed, Recovery: t.RecoveryLeft,
-		ID: httpx.FormatID(u.ID), Phone: account.PhoneOf(u).Masked(), Name: u.Name, Role: auth.Role(u.Role), HasPassword: u.Password != nil, HasWeChat: linked,
+		ID: httpx.FormatID(u.ID), Phone: account.PhoneOf(u).Masked(), Email: account.MaskedEmail(account.EmailOf(u)), Name: u.Name, Role: auth.Role(u.Role), HasPassword: u.Password != nil, HasWeChat: linked,
 		CreatedAt: httpx.Moment(u.CreatedAt),
 	}), nil
 }

@@ -12,8 +12,9 @@
 // Who logs out there is logged out here too, if the issuer says so (logout.go).
 //
 // A subject is mapped to a user once, for ever. The user has no password and no other
-// way in. Phone and name are taken from the claims that the settings name; a phone that
-// another account has is not taken: a claim opens no account that exists.
+// way in. Phone, e-mail address and name are taken from the claims that the settings name; a phone that
+// another account has is not taken: a claim opens no account that exists. An address opens none, so two users may have
+// the same.
 package exchange
 
 import (
@@ -204,6 +205,7 @@ type userInput struct {
 	Body struct {
 		Subject  string             `json:"subject" minLength:"1" maxLength:"255" doc:"What the shop's system calls its user; it never names another one" example:"u-20931"`
 		Phone    string             `json:"phone,omitempty" maxLength:"32" doc:"One that the system has verified: who logs in by SMS to it shares the account. Taken at the first exchange, unless another account has it" example:"13800138000"`
+		Email    string             `json:"email,omitempty" format:"email" maxLength:"254" doc:"One that the system has verified: messages go to it. Taken at each exchange" example:"li@shop.example"`
 		Nickname string             `json:"nickname,omitempty" maxLength:"64"`
 		Device   *login.DeviceInput `json:"device,omitempty"`
 		login.SecondFactor
@@ -219,7 +221,9 @@ func (s *Service) byBackend(ctx context.Context, in *userInput) (*httpx.Output[l
 		return nil, err
 	}
 	d.TOTP = in.Body.TOTP
-	out, err := s.open(ctx, auth.From(ctx).Namespace, identity{subject: in.Body.Subject, phone: in.Body.Phone, nickname: in.Body.Nickname}, d)
+	out, err := s.open(ctx, auth.From(ctx).Namespace, identity{
+		subject: in.Body.Subject, phone: in.Body.Phone, email: in.Body.Email, nickname: in.Body.Nickname,
+	}, d)
 	return s.deps.Logins.Answer(login.ByExchange, out, err)
 }
 
@@ -249,6 +253,11 @@ func (s *Service) open(ctx context.Context, issuer string, who identity, d login
 		}
 		if name != "" {
 			if err := q.SetName(ctx, accountdb.SetNameParams{ID: user, Name: name}); err != nil {
+				return err
+			}
+		}
+		if email := account.Email(who.email); email != "" {
+			if err := q.SetEmail(ctx, accountdb.SetEmailParams{ID: user, Email: &email}); err != nil {
 				return err
 			}
 		}

@@ -68,7 +68,7 @@ func setup(t *testing.T, change ...func(*exchange.Settings)) *bundle {
 	g := guard.New(guard.Deps{Store: store, Redis: redis, Limits: ratelimit.New(redis, log, prometheus.NewRegistry())})
 	tokens := auth.NewTokens(key, time.Now)
 	set := config.Defaults[exchange.Settings]()
-	set.Issuer, set.Audience, set.Phone, set.Nickname = b.URL, oidctest.Audience, "phone_number", "nickname"
+	set.Issuer, set.Audience, set.Phone, set.Email, set.Nickname = b.URL, oidctest.Audience, "phone_number", "email", "nickname"
 	for _, c := range change {
 		c(&set)
 	}
@@ -130,6 +130,39 @@ func TestAttackPhoneClaims(t *testing.T) {
 	require.Equal(t, "phones", pgtest.Read[int](t, b.db, `SELECT count(phone)::int FROM account.users`), 0)
 	b.exchange(b.Token("u-2", func(_ *jwt.Token, c jwt.MapClaims) { c["phone_number"] = firstAdmin })).Want(t, "the first admin's phone", 200, "")
 	require.Equal(t, "roles", pgtest.Read[string](t, b.db, `SELECT string_agg(role, ' ') FROM account.users`), "shopper shopper")
+}
+
+// Messages go to a user's address: it follows the issuer's claim, and one that the issuer has not verified, or that is none,
+// is not taken. It finds no account.
+func TestEmailFollowsTheClaim(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, c := range []struct {
+		subject, email string
+		verified       any
+		want           string
+	}{
+		{"u-1", "li@example.com", "true", "-"}, {"u-1", "li@example.com", nil, "-"}, {"u-1", "Li <li@example.com>", true, "-"},
+		{"u-1", "li@example.com\r\nBcc: all@example.com", true, "-"}, {"u-1", strings.Repeat("l", 250) + "@example.com", true, "-"},
+		{"u-1", "li@example.com", true, "li@example.com"}, {"u-2", "li@example.com", true, "li@example.com li@example.com"},
+		{"u-1", "li2@example.com", true, "li2@example.com li@example.com"}, {"u-1", "x@example.com", false, "li2@example.com li@example.com"},
+	} {
+		b.exchange(b.Token(c.subject, func(_ *jwt.Token, claims jwt.MapClaims) {
+			claims["email"], claims["email_verified"] = c.email, c.verified
+		})).Want(t, "exchange", 200, "")
+		require.Equal(t, "addresses", pgtest.Read[string](t, b.db, `SELECT string_agg(coalesce(email, '-'), ' ' ORDER BY id) FROM account.users`), c.want)
+	}
+	store := &account.Store{DB: b.db}
+	users := []int64{pgtest.Read[int64](t, b.db, `SELECT min(id) FROM account.users`), 42}
+	emails, err := store.EmailsOf(t.Context(), users)
+	require.NoError(t, err)
+	require.Equal(t, "for messages", emails, map[int64]string{users[0]: "li2@example.com"})
+	backend := func(email string) httpxtest.Answer {
+		return httpxtest.Ask(t, b.router, "stpk_users:exchange", http.MethodPost, "/api/v1/auth/exchange-user", map[string]any{"subject": "u-3", "email": email})
+	}
+	backend("no address").Want(t, "by a backend", 422, "invalid", "body.email")
+	backend("wu@example.com").Want(t, "by a backend", 200, "")
+	require.Equal(t, "addresses", pgtest.Read[int](t, b.db, `SELECT count(*)::int FROM account.users WHERE email = 'wu@example.com'`), 1)
 }
 
 func TestAttackForeignTokens(t *testing.T) {

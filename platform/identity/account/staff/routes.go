@@ -107,6 +107,7 @@ func withUser(id string, do func(user int64) error) error {
 type UserView struct {
 	ID          string    `json:"id" example:"1000042"`
 	Phone       string    `json:"phone,omitempty" doc:"In full for operators and admins, masked for viewers" example:"+8613800138000"`
+	Email       string    `json:"email,omitempty" doc:"As the shop's own login has verified it; in full for operators and admins, masked for viewers" example:"li@shop.example"`
 	Name        string    `json:"name,omitempty" example:"Li Wei"`
 	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
 	Status      string    `json:"status" enum:"active,disabled,erased" doc:"disabled: cannot log in; erased: deleted by its owner"`
@@ -117,12 +118,12 @@ type UserView struct {
 
 // userView renders an account for the caller's role.
 func userView(ctx context.Context, u account.User) UserView {
-	phone := string(account.PhoneOf(u))
+	phone, email := string(account.PhoneOf(u)), account.EmailOf(u)
 	if !auth.From(ctx).Role.May(auth.Operator) {
-		phone = account.PhoneOf(u).Masked()
+		phone, email = account.PhoneOf(u).Masked(), account.MaskedEmail(email)
 	}
 	return UserView{
-		ID: httpx.FormatID(u.ID), Phone: phone, Name: u.Name, Role: auth.Role(u.Role), Status: u.Status, HasPassword: u.Password != nil,
+		ID: httpx.FormatID(u.ID), Phone: phone, Email: email, Name: u.Name, Role: auth.Role(u.Role), Status: u.Status, HasPassword: u.Password != nil,
 		CreatedAt: httpx.Moment(u.CreatedAt), UpdatedAt: httpx.Moment(u.UpdatedAt),
 	}
 }

@@ -38,4 +38,5 @@ type AccountUser struct {
 	Status    string
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	Email     *string
 }

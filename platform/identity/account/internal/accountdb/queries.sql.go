@@ -59,7 +59,7 @@ func (q *Queries) CountOtherAdmins(ctx context.Context, id int64) (int64, error)
 const createUser = `-- name: CreateUser :one
 INSERT INTO account.users (phone, name, password) VALUES ($1, $2, $3)
 ON CONFLICT ON CONSTRAINT users_phone DO NOTHING
-RETURNING id, phone, name, password, role, status, created_at, updated_at
+RETURNING id, phone, name, password, role, status, created_at, updated_at, email
 `
 
 type CreateUserParams struct {
@@ -81,6 +81,7 @@ func (q *Queries) CreateUser(ctx context.Context, arg CreateUserParams) (Account
 		&i.Status,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Email,
 	)
 	return i, err
 }
@@ -102,6 +103,35 @@ func (q *Queries) DisabledUsers(ctx context.Context) ([]int64, error) {
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const emailsOf = `-- name: EmailsOf :many
+SELECT id, email::text AS email FROM account.users WHERE id = ANY($1::bigint[]) AND email IS NOT NULL
+`
+
+type EmailsOfRow struct {
+	ID    int64
+	Email string
+}
+
+func (q *Queries) EmailsOf(ctx context.Context, argIds []int64) ([]EmailsOfRow, error) {
+	rows, err := q.db.Query(ctx, emailsOf, argIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EmailsOfRow
+	for rows.Next() {
+		var i EmailsOfRow
+		if err := rows.Scan(&i.ID, &i.Email); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -265,7 +295,7 @@ func (q *Queries) EraseSubjects(ctx context.Context, userID int64) error {
 }
 
 const eraseUser = `-- name: EraseUser :exec
-UPDATE account.users SET phone = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
+UPDATE account.users SET phone = NULL, email = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
 WHERE id = $1
 `
 
@@ -456,7 +486,7 @@ func (q *Queries) ListNotices(ctx context.Context, arg ListNoticesParams) ([]Lis
 }
 
 const listUsers = `-- name: ListUsers :many
-SELECT id, phone, name, password, role, status, created_at, updated_at FROM account.users
+SELECT id, phone, name, password, role, status, created_at, updated_at, email FROM account.users
 WHERE id < $1
   AND ($2::bigint IS NULL OR id = $2)
   AND ($3::text IS NULL OR phone = $3)
@@ -500,6 +530,7 @@ func (q *Queries) ListUsers(ctx context.Context, arg ListUsersParams) ([]Account
 			&i.Status,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Email,
 		); err != nil {
 			return nil, err
 		}
@@ -670,7 +701,7 @@ func (q *Queries) LockUnion(ctx context.Context, unionID string) error {
 }
 
 const lockUser = `-- name: LockUser :one
-SELECT id, phone, name, password, role, status, created_at, updated_at FROM account.users WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, phone, name, password, role, status, created_at, updated_at, email FROM account.users WHERE id = $1 FOR NO KEY UPDATE
 `
 
 // Takes the user's row lock, which serializes all decisions about one user's logins.
@@ -686,6 +717,7 @@ func (q *Queries) LockUser(ctx context.Context, id int64) (AccountUser, error) {
 		&i.Status,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Email,
 	)
 	return i, err
 }
@@ -1051,6 +1083,20 @@ func (q *Queries) RotateLogin(ctx context.Context, arg RotateLoginParams) (Rotat
 	return i, err
 }
 
+const setEmail = `-- name: SetEmail :exec
+UPDATE account.users SET email = $1, updated_at = clock_timestamp() WHERE id = $2 AND email IS DISTINCT FROM $1
+`
+
+type SetEmailParams struct {
+	Email *string
+	ID    int64
+}
+
+func (q *Queries) SetEmail(ctx context.Context, arg SetEmailParams) error {
+	_, err := q.db.Exec(ctx, setEmail, arg.Email, arg.ID)
+	return err
+}
+
 const setName = `-- name: SetName :exec
 UPDATE account.users SET name = $1, updated_at = clock_timestamp() WHERE id = $2 AND name <> $1
 `
@@ -1242,7 +1288,7 @@ func (q *Queries) UseTOTP(ctx context.Context, arg UseTOTPParams) (int64, error)
 }
 
 const userByID = `-- name: UserByID :one
-SELECT id, phone, name, password, role, status, created_at, updated_at FROM account.users WHERE id = $1
+SELECT id, phone, name, password, role, status, created_at, updated_at, email FROM account.users WHERE id = $1
 `
 
 func (q *Queries) UserByID(ctx context.Context, id int64) (AccountUser, error) {
@@ -1257,12 +1303,13 @@ func (q *Queries) UserByID(ctx context.Context, id int64) (AccountUser, error) {
 		&i.Status,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Email,
 	)
 	return i, err
 }
 
 const userByPhone = `-- name: UserByPhone :one
-SELECT id, phone, name, password, role, status, created_at, updated_at FROM account.users WHERE phone = $1
+SELECT id, phone, name, password, role, status, created_at, updated_at, email FROM account.users WHERE phone = $1
 `
 
 func (q *Queries) UserByPhone(ctx context.Context, phone *string) (AccountUser, error) {
@@ -1277,6 +1324,7 @@ func (q *Queries) UserByPhone(ctx context.Context, phone *string) (AccountUser, 
 		&i.Status,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Email,
 	)
 	return i, err
 }
