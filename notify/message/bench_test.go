@@ -104,3 +104,26 @@ func TestRemindersAreMadeAndSentInBatches(t *testing.T) {
 		t.Errorf("%s statements for each message, more than %v", strconv.FormatFloat(per, 'g', 3, 64), most)
 	}
 }
+
+// Reminders that become due one after the other are sent by the round, not each by itself: its statements cost a sale as much
+// as a hundred's.
+func TestTrickleIsSentByTheRound(t *testing.T) {
+	t.Parallel()
+	const shoppers, most = 150, 10
+	b := setup(t, takes)
+	b.rule(func(r *Rules) { r.QuietUntil = r.QuietFrom })
+	users := make([]int64, shoppers)
+	for i := range users {
+		users[i] = b.user("+8613800138" + strconv.Itoa(100+i))
+	}
+	b.opens(5, 10*time.Minute, users...)
+	require.NoError(t, b.remind(t.Context()))
+	pgtest.Exec(t, b.db, `UPDATE notify.messages m SET next_try = clock_timestamp() + n * interval '3 ms'
+		FROM (SELECT id, row_number() OVER () AS n FROM notify.messages) o WHERE o.id = m.id`)
+	b.idle = 100 * time.Millisecond
+	pgtest.Work(t, b.sendLoop)
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.count(sent) == shoppers }, "all are sent")
+	if rounds := pgtest.Read[int](t, b.db, `SELECT count(DISTINCT xmin::text)::int FROM notify.messages`); rounds > most {
+		t.Errorf("%d messages were noted by %d transactions, more than %d", shoppers, rounds, most)
+	}
+}

@@ -67,13 +67,15 @@ func (s *Service) sendLoop(ctx context.Context) error {
 	return app.Loop{
 		Every: s.idle, Retry: leaderLife / 3, Due: s.deps.Pulse.Due("messages", due), Log: s.deps.Log, Failed: "messages not sent, trying again",
 		Do: func(ctx context.Context) error {
-			for more := true; more && ctx.Err() == nil; {
-				n, err := s.batch(ctx, false)
-				if n == 0 && err == nil { // those about orders first
-					n, err = s.batch(ctx, true)
-				}
-				if more = n > 0; err != nil && ctx.Err() == nil {
-					return err
+			for full := true; full && ctx.Err() == nil; { // what trickles in waits for the next round: a batch of one costs as much
+				for _, offers := range []bool{false, true} { // those about orders first
+					n, err := s.batch(ctx, offers)
+					if err != nil && ctx.Err() == nil {
+						return err
+					}
+					if full = n == claimAtMost; full {
+						break
+					}
 				}
 			}
 			return nil

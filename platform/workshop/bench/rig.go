@@ -22,7 +22,8 @@ type Rig struct {
 	server *Server
 	// instances run on clusters of Redis and NATS; 0 is one server with NATS inside, beside a single Redis.
 	instances int
-	shards    int // of an item's stock
+	shards    int      // of an item's stock
+	settings  []string // of the server, beside those of every run
 	// needsStores keeps the stores alive as long as any process has it open;
 	// every child does.
 	needsStores *os.File
@@ -95,6 +96,11 @@ func (r *Rig) Close(ctx context.Context) error {
 // Token mints a shopper's access token, valid for the run.
 func (r *Rig) Token(user int64) (string, error) {
 	return r.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, 24*time.Hour)
+}
+
+// operator mints an operator's access token.
+func (r *Rig) operator() (string, error) {
+	return r.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Hour)
 }
 
 // conns is how many connections the clients open: as many to each instance as to a single server, so that its batches have

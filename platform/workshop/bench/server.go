@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,7 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/loadgen"
 )
 
@@ -57,12 +57,33 @@ func (r *Rig) Server(ctx context.Context) (*Server, error) {
 	return r.server, nil
 }
 
+// restart starts the single server again, with further settings.
+func (r *Rig) restart(ctx context.Context, settings ...string) (*Server, error) {
+	if r.instances > 0 {
+		return nil, errors.New("this stage has one server: leave --instances out")
+	}
+	had, err := r.Server(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := had.End(ctx); err != nil {
+		return nil, err
+	}
+	r.server, r.settings = nil, settings
+	s, err := r.Server(ctx)
+	if err == nil {
+		s.endless = had.endless
+	}
+	return s, err
+}
+
 // serve starts a server and waits until it answers.
 func (r *Rig) serve(ctx context.Context, queue string) (*Server, error) {
-	child, err := r.spawn(ctx, nameServer,
+	child, err := r.spawn(ctx, nameServer, append([]string{
 		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn", "--end-with-input",
-		"--sandbox-bank", "--webhook-private", "--database-url="+r.stores.DatabaseURL, "--redis-url="+r.stores.RedisURL, "--signing-key="+r.key, queue,
-		"--stock-shards="+strconv.Itoa(r.shards))
+		"--sandbox-bank", "--webhook-private", "--database-url=" + r.stores.DatabaseURL, "--redis-url=" + r.stores.RedisURL, "--signing-key=" + r.key, queue,
+		"--stock-shards=" + strconv.Itoa(r.shards),
+	}, r.settings...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +136,7 @@ func (s *Server) Sale(ctx context.Context, units int) (item int64, err error) {
 // plan plans an item with the given units. It stays open for longer than any run, and
 // no order's payment window ends in that time.
 func (s *Server) plan(ctx context.Context, units int, opens time.Time) (item int64, err error) {
-	token, err := s.rig.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Hour)
+	token, err := s.rig.operator()
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,9 @@
 package bench
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Stage is one part of a request's way and its baseline.
 type Stage struct {
@@ -53,6 +56,8 @@ const (
 	figureMedian = "median"
 	figureP99    = "p99"
 	figureHot    = "told too-hot" // the attempts of a round that were answered so
+
+	figureReminders = "sent meanwhile"
 )
 
 const (
@@ -95,5 +100,12 @@ func Stages() []Stage {
 		Baseline: "the same without a webhook",
 		Remark:   "The receiver accepts connections and answers none: as many deliveries as a webhook may have hang while the attempts are made.",
 		Figures:  times, Open: openWebhook,
+	}, {
+		Name: "reminders", Unit: "orders", Target: 0.9, Probe: 4000, Most: 150_000,
+		Ours:     "the whole way, while reminders of another sale go out",
+		Baseline: "the same without reminders",
+		Remark: fmt.Sprintf("Up to %d reminders a round are made, and sent at %d a second, the default, to a gateway that answers at once.",
+			remindersARound, remindersPerSecond),
+		Figures: []Figure{{Name: figureMedian, Unit: "ms"}, {Name: figureP99, Unit: "ms"}, {Name: figureReminders, Unit: "reminders"}}, Open: openReminders,
 	}}
 }

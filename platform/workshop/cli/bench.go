@@ -16,7 +16,7 @@ import (
 
 // Bench is `stampede bench`.
 type Bench struct {
-	Stages    []string `help:"Measure only these stages, comma-separated: refusal, paths, whole, webhook."`
+	Stages    []string `help:"Measure only these stages, comma-separated: refusal, paths, whole, webhook, reminders."`
 	Quick     bool     `help:"Only check that everything works: few operations, one round; the figures are meaningless."`
 	JSON      bool     `name:"json" help:"Print the report as JSON."`
 	Strict    bool     `help:"Exit 1 when a target was missed."`

@@ -16,8 +16,10 @@ type Sale struct {
 	ImageURL string // empty without a picture
 	Stock    int
 	OpensAt  time.Time
-	Open     time.Duration // how long it stays open
-	PayAfter time.Duration // the payment window, at least 10 s; longer where a way to pay of the shop needs it
+	Reserve  bool                    // only for shoppers who have reserved, from now on until the opening
+	Drafted  func(item string) error // called before the sale is published; may be nil
+	Open     time.Duration           // how long it stays open
+	PayAfter time.Duration           // the payment window, at least 10 s; longer where a way to pay of the shop needs it
 }
 
 // Planned contains the ids of a planned sale.
@@ -70,14 +72,18 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 	type object = map[string]any
 	listPrice, salePrice := Prices()
 	closes := s.OpensAt.Add(s.Open)
+	session := object{
+		"name": s.OpensAt.Format("15:04:05"), "opens_at": s.OpensAt, "closes_at": closes,
+		"items": []object{{
+			"sku": planSKU, "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock, "image_url": s.ImageURL,
+		}},
+	}
+	if s.Reserve {
+		session["reservation_opens_at"], session["reservation_closes_at"] = time.Now(), s.OpensAt
+	}
 	draft := object{
 		"name": s.Name, "starts_at": s.OpensAt, "ends_at": closes, "payment_window_seconds": int(s.PayAfter / time.Second),
-		"sessions": []object{{
-			"name": s.OpensAt.Format("15:04:05"), "opens_at": s.OpensAt, "closes_at": closes,
-			"items": []object{{
-				"sku": planSKU, "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock, "image_url": s.ImageURL,
-			}},
-		}},
+		"sessions": []object{session},
 	}
 	var made struct {
 		ID       string `json:"id"`
@@ -93,6 +99,11 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 	}
 	if len(made.Sessions) != 1 || len(made.Sessions[0].Items) != 1 {
 		return Planned{}, fmt.Errorf("plan a sale: the server's answer lacks the session or an item")
+	}
+	if s.Drafted != nil {
+		if err := s.Drafted(made.Sessions[0].Items[0].ID); err != nil {
+			return Planned{}, err
+		}
 	}
 	var published struct {
 		Preflight struct {

@@ -142,10 +142,15 @@ func TestEmailFollowsTheClaim(t *testing.T) {
 		verified       any
 		want           string
 	}{
-		{"u-1", "li@example.com", "true", "-"}, {"u-1", "li@example.com", nil, "-"}, {"u-1", "Li <li@example.com>", true, "-"},
-		{"u-1", "li@example.com\r\nBcc: all@example.com", true, "-"}, {"u-1", strings.Repeat("l", 250) + "@example.com", true, "-"},
-		{"u-1", "li@example.com", true, "li@example.com"}, {"u-2", "li@example.com", true, "li@example.com li@example.com"},
-		{"u-1", "li2@example.com", true, "li2@example.com li@example.com"}, {"u-1", "x@example.com", false, "li2@example.com li@example.com"},
+		{"u-1", "li@example.com", "true", "-"},
+		{"u-1", "li@example.com", nil, "-"},
+		{"u-1", "Li <li@example.com>", true, "-"},
+		{"u-1", "li@example.com\r\nBcc: all@example.com", true, "-"},
+		{"u-1", strings.Repeat("l", 250) + "@example.com", true, "-"},
+		{"u-1", "li@example.com", true, "li@example.com"},
+		{"u-2", "li@example.com", true, "li@example.com li@example.com"},
+		{"u-1", "li2@example.com", true, "li2@example.com li@example.com"},
+		{"u-1", "x@example.com", false, "li2@example.com li@example.com"},
 	} {
 		b.exchange(b.Token(c.subject, func(_ *jwt.Token, claims jwt.MapClaims) {
 			claims["email"], claims["email_verified"] = c.email, c.verified
