@@ -128,13 +128,13 @@ func (i *Issuer) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, r.PostFormValue("return")+"#"+back.Encode(), http.StatusSeeOther) //nolint:gosec // a test's
 }
 
-// Token is one of a user, with a phone that the issuer has verified, changed as the test
+// Token is one of a user, with a phone and an e-mail address that the issuer has verified, changed as the test
 // says. A header "sign" is the key that signs it.
 func (i *Issuer) Token(subject string, change func(*jwt.Token, jwt.MapClaims)) string {
 	i.t.Helper()
 	claims := jwt.MapClaims{
 		"iss": i.URL, "aud": Audience, "sub": subject, "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix(),
-		"phone_number": "13800138000", "phone_number_verified": true, "nickname": "Li",
+		"phone_number": "13800138000", "phone_number_verified": true, "email": "li@example.com", "email_verified": true, "nickname": "Li",
 	}
 	token := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
 	token.Header["kid"] = "first"

@@ -19,7 +19,7 @@ export async function show(main) {
     if (!login()) return location.assign("/");
     try {
       const [me, { data }, points, wants] = await Promise.all([call("GET", "me"), call("GET", "me/logins"), ...["me/points?limit=1", "me/messages"].map((path) => call("GET", path).catch(() => undefined))]);
-      return box.replaceChildren(about(me, points), ...(me.phone || !sendsCodes || elsewhere ? [] : [phone(draw)]), ...(wants && (me.phone && sendsCodes || me.has_wechat) ? [messages(wants)] : []), devices(data, draw),
+      return box.replaceChildren(about(me, points), ...(me.phone || !sendsCodes || elsewhere ? [] : [phone(draw)]), ...(wants && (me.phone && sendsCodes || me.has_wechat || me.email) ? [messages(wants)] : []), devices(data, draw),
         ...(elsewhere ? [] : me.has_password ? [password()] : me.phone && sendsCodes ? [firstPassword()] : []), ...(sendsCodes || elsewhere ? [erasure(me, box, said)] : []));
     } catch (e) {
       return box.replaceChildren(problem(explain(e)));
@@ -36,12 +36,12 @@ function card(title, id, make) {
   return el("section", { className: "card", id }, el("h2", {}, title), ...make(said), said);
 }
 
-const about = (me, points) => card(t("account"), "me", (said) => [el("dl", {}, el("dt", {}, t("phone")), el("dd", {}, me.phone ?? t("noPhone")), el("dt", {}, t("wechat")), el("dd", {}, t(me.has_wechat ? "linked" : "notLinked")),
+const about = (me, points) => card(t("account"), "me", (said) => [el("dl", {}, el("dt", {}, t("phone")), el("dd", {}, me.phone ?? t("noPhone")), ...(me.email ? [el("dt", {}, t("email")), el("dd", {}, me.email)] : []), el("dt", {}, t("wechat")), el("dd", {}, t(me.has_wechat ? "linked" : "notLinked")),
   ...(points?.data.length ? [el("dt", {}, t("points")), el("dd", { id: "points" }, points.balance.toLocaleString(language))] : []), // a shop may give none
   el("dt", {}, t("since")), el("dd", {}, time(me.created_at))),
   ...(!me.has_wechat && canLink() ? [el("div", { className: "row end" }, el("button", { className: "second", id: "link", onclick: (e) => tries(said, e.target, () => goToWeChat("link")) }, t("linkWeChat")))] : [])]);
 
-// messages is what the shopper wants to get by SMS or in WeChat beside news of orders.
+// messages is what the shopper wants to get beside news of orders.
 const messages = (wants) => card(t("messages"), "messages", (said) => {
   const go = el("button", { className: "second" }, t("save")), offers = el("input", { type: "checkbox", role: "switch", checked: wants.offers });
   const languages = el("select", { name: "language" }, ...Object.entries({ "": t("shopsLanguage"), zh: "中文", en: "English" }).map(([value, name]) => el("option", { value, selected: value === wants.language }, name)));
