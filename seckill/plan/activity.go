@@ -34,7 +34,7 @@ type ActivityDraft struct {
 	Name                 string                    `json:"name" doc:"1 to 120 characters" example:"Singles' Day"`
 	StartsAt             time.Time                 `json:"starts_at" doc:"The earliest time a session may open" example:"2030-11-11T00:00:00Z"`
 	EndsAt               time.Time                 `json:"ends_at" doc:"The activity ends here; no session closes later" example:"2030-11-12T00:00:00Z"`
-	LimitPerUser         int32                     `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units of one item that one user may hold; an item may set less"`
+	LimitPerUser         int32                     `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units of one item that one user may hold, all in one order; an item may set less"`
 	OneItemPerUser       bool                      `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
 	PaymentWindowSeconds *int32                    `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"How long an order may stay unpaid; 900 unless given"`
 	PaymentWindowShare   *float64                  `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"The same as a share of the session's length; replaces the duration"`

@@ -32,7 +32,7 @@ type ItemDraft struct {
 	Stock        int32             `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item" example:"300"`
 	Backup       int32             `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock: an order that was closed unpaid gets them if its money still arrives"`
 	Unlimited    bool              `json:"unlimited,omitempty" doc:"Nothing is counted down"`
-	LimitPerUser int32             `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold; 0 or more than the activity's limit is the activity's limit"`
+	LimitPerUser int32             `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold, all in one order; 0 or more than the activity's limit is the activity's limit"`
 	ExternalID   string            `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" patternDescription:"printable ASCII without spaces" doc:"What the shop's own system calls it, unique in its session" example:"evening-phone-15"`
 	Metadata     external.Metadata `json:"metadata,omitempty"`
 	Detail       *DetailDraft      `json:"detail,omitempty" doc:"What shoppers read on its page; GET and PUT items/{id}/detail have it"`

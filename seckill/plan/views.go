@@ -16,7 +16,7 @@ type ActivityView struct {
 	Paused               bool                      `json:"paused" doc:"No rush is taken until it is resumed"`
 	StartsAt             wire.Time                 `json:"starts_at"`
 	EndsAt               wire.Time                 `json:"ends_at"`
-	LimitPerUser         int32                     `json:"limit_per_user" doc:"Units of one item that one user may hold"`
+	LimitPerUser         int32                     `json:"limit_per_user" doc:"Units of one item that one user may hold, all in one order"`
 	OneItemPerUser       bool                      `json:"one_item_per_user" doc:"A user may hold one item of the activity only"`
 	PaymentWindowSeconds int32                     `json:"payment_window_seconds" doc:"How long an order may stay unpaid, unless a share is set"`
 	PaymentWindowShare   *float64                  `json:"payment_window_share" doc:"Replaces the seconds where set"`
