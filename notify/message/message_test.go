@@ -1,6 +1,7 @@
 package message
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -73,4 +74,37 @@ func TestBudgetStopsRemindersOnly(t *testing.T) {
 	b.happens(orderevent.SubjectCreated, pending(users[0], time.Now().Add(time.Hour)))
 	b.drain()
 	require.Equal(t, "sent with the win", b.count(sent), 3)
+}
+
+// What costs nothing, or no more than is left of the budget, is not refused while another message asks for more.
+func TestBudgetIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
+	b := &work{offers: true, rules: Rules{ShopperMessageSettings: ShopperMessageSettings{Budget: 10}}}
+	b.room.Store(1)
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				b.affords(2)
+			}
+		}
+	}()
+	refused := map[int]int{}
+	for range 200_000 {
+		for _, parts := range []int{0, 1} {
+			if !b.affords(parts) {
+				refused[parts]++
+			} else if parts > 0 {
+				b.room.Add(int64(parts))
+			}
+		}
+	}
+	close(stop)
+	<-ended
+	require.Equal(t, "refused, by parts", fmt.Sprint(refused), "map[]")
 }

@@ -238,14 +238,20 @@ func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter, 
 	return letters, true
 }
 
-// affords takes the SMS of an offer from the budget, if they are left.
+// affords takes the SMS of an offer from the budget, if they are left. What is left never falls below 0, not for a moment:
+// another message at the same time may cost less, or nothing.
 func (b *work) affords(parts int) bool {
-	if !b.offers || b.rules.Budget == 0 || b.room.Add(-int64(parts)) >= 0 {
-		return true
+	for b.offers && b.rules.Budget > 0 {
+		left := b.room.Load()
+		if left < int64(parts) {
+			b.exceeded.Store(true)
+			return false
+		}
+		if b.room.CompareAndSwap(left, left-int64(parts)) {
+			break
+		}
 	}
-	b.room.Add(int64(parts))
-	b.exceeded.Store(true)
-	return false
+	return true
 }
 
 // send sends a message by the first channel that takes it, unless its time has passed while it waited for its turn. While a
