@@ -121,7 +121,7 @@ func TestTrickleIsSentByTheRound(t *testing.T) {
 	pgtest.Exec(t, b.db, `UPDATE notify.messages m SET next_try = clock_timestamp() + n * interval '3 ms'
 		FROM (SELECT id, row_number() OVER () AS n FROM notify.messages) o WHERE o.id = m.id`)
 	b.idle = 100 * time.Millisecond
-	pgtest.Work(t, b.sendLoop)
+	sends(t, b.Service)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.count(sent) == shoppers }, "all are sent")
 	if rounds := pgtest.Read[int](t, b.db, `SELECT count(DISTINCT xmin::text)::int FROM notify.messages`); rounds > most {
 		t.Errorf("%d messages were noted by %d transactions, more than %d", shoppers, rounds, most)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/mail"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -166,4 +167,33 @@ func TestOperatorWritesAnEmail(t *testing.T) {
 	subject, text := read(t, srv.Got()[0].Message)
 	require.Equal(t, "test", []string{subject, text}, []string{"Thanks", "for Phone 12 Pro\n"})
 	b.ask(7, "viewer", http.MethodGet, "/api/v1/admin/shopper-message-rules", nil).Want(t, "channels", 200, "", `"available":["sms","email"]`)
+}
+
+// A message about an order goes out at once although the mail server hangs with the e-mails of offers, each for 20 s.
+func TestOrdersDoNotWaitForOffers(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	srv := b.withMail()
+	hangs, answers := make(chan struct{}, 1), make(chan struct{})
+	srv.Data = func(net.Conn) error {
+		select {
+		case hangs <- struct{}{}:
+		default:
+		}
+		<-answers
+		return nil
+	}
+	b.rule(func(r *Rules) { r.QuietUntil = r.QuietFrom })
+	users := make([]int64, 2*sideBySide)
+	for i := range users {
+		users[i] = b.addressed("", strconv.Itoa(i)+"@example.com")
+	}
+	b.opens(5, 10*time.Minute, users...)
+	require.NoError(t, b.remind(t.Context()))
+	b.dueNow()
+	sends(t, b.Service)
+	t.Cleanup(func() { close(answers) })
+	<-hangs
+	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)))
+	pgtest.Eventually(t, 10*time.Second, func() bool { return b.count(sent) == 1 }, "the SMS about the order is sent")
 }

@@ -42,9 +42,11 @@ func (s *Service) work(ctx context.Context) error {
 	return lease.Campaign(ctx, s.deps.DB, s.deps.Log, "messages", s.holder, leaderLife, "messages are not sent, trying again", s.lead)
 }
 
-// due wakes the sender.
-const due = `EXISTS (SELECT FROM notify.messages WHERE state = 'waiting' AND offer = false AND next_try <= clock_timestamp())
-    OR EXISTS (SELECT FROM notify.messages WHERE state = 'waiting' AND offer AND next_try <= clock_timestamp())`
+// What wakes the sender, by the sort of messages.
+const (
+	dueOrders = `EXISTS (SELECT FROM notify.messages WHERE state = 'waiting' AND offer = false AND next_try <= clock_timestamp())`
+	dueOffers = `EXISTS (SELECT FROM notify.messages WHERE state = 'waiting' AND offer AND next_try <= clock_timestamp())`
+)
 
 // lead makes what is due by the clock, and sends what there is, until ctx ends.
 func (s *Service) lead(ctx context.Context, _ int64) error {
@@ -59,7 +61,8 @@ func (s *Service) lead(ctx context.Context, _ int64) error {
 		return err
 	}}
 	loops.Go(func() error { return loop.Run(ctx) })
-	loops.Go(func() error { return s.sendLoop(ctx) })
+	loops.Go(func() error { return s.sendLoop(ctx, false) })
+	loops.Go(func() error { return s.sendLoop(ctx, true) })
 	return loops.Wait()
 }
 

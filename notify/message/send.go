@@ -62,20 +62,24 @@ const (
 	reasonUnclear      = "it may have been sent"
 )
 
-// sendLoop sends what is due.
-func (s *Service) sendLoop(ctx context.Context) error {
+// sendLoop sends what is due of one sort. Each has a loop of its own: a channel that hangs holds a batch for as long as its
+// claim, and what is about an order does not wait that long behind offers.
+func (s *Service) sendLoop(ctx context.Context, offers bool) error {
+	name, due := "messages", dueOrders
+	if offers {
+		name, due = "messages of offers", dueOffers
+	}
 	return app.Loop{
-		Every: s.idle, Retry: leaderLife / 3, Due: s.deps.Pulse.Due("messages", due), Log: s.deps.Log, Failed: "messages not sent, trying again",
+		Every: s.idle, Retry: leaderLife / 3, Due: s.deps.Pulse.Due(name, due), Log: s.deps.Log, Failed: "messages not sent, trying again",
 		Do: func(ctx context.Context) error {
-			for full := true; full && ctx.Err() == nil; { // what trickles in waits for the next round: a batch of one costs as much
-				for _, offers := range []bool{false, true} { // those about orders first
-					n, err := s.batch(ctx, offers)
-					if err != nil && ctx.Err() == nil {
-						return err
-					}
-					if full = n == claimAtMost; full {
-						break
-					}
+			// What trickles in waits for the next round: a batch of one costs as much. Offers leave a backlog of the others the rate.
+			for full := true; full && ctx.Err() == nil && !(offers && s.backlog.Load()); {
+				n, err := s.batch(ctx, offers)
+				if full = n == claimAtMost; !offers {
+					s.backlog.Store(full)
+				}
+				if err != nil && ctx.Err() == nil {
+					return err
 				}
 			}
 			return nil

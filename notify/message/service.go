@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,6 +101,7 @@ type Service struct {
 	limit   *rate.Limiter
 	done    *prometheus.CounterVec
 	waiting prometheus.Gauge
+	backlog atomic.Bool // of messages about orders: the last batch was full
 
 	// Tests replace these.
 	now     func() time.Time

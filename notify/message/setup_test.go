@@ -292,3 +292,11 @@ func (b *bundle) dueNow() {
 	b.t.Helper()
 	pgtest.Exec(b.t, b.db, `UPDATE notify.messages SET next_try = clock_timestamp() WHERE state = 'waiting'`)
 }
+
+// sends lets an instance send until the test ends.
+func sends(t testing.TB, s *Service) {
+	t.Helper()
+	for _, offers := range []bool{false, true} {
+		pgtest.Work(t, func(ctx context.Context) error { return s.sendLoop(ctx, offers) })
+	}
+}

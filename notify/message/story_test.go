@@ -42,7 +42,7 @@ func TestWholeStoryArrivesOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer stop(context.Background())
 	for _, s := range []*Service{b.Service, other} {
-		pgtest.Work(t, s.sendLoop)
+		sends(t, s)
 	}
 	publish := func(subject string, payload []byte) {
 		t.Helper()
