@@ -147,6 +147,8 @@ func TestEmailFollowsTheClaim(t *testing.T) {
 		{"u-1", "Li <li@example.com>", true, "-"},
 		{"u-1", "li@example.com\r\nBcc: all@example.com", true, "-"},
 		{"u-1", strings.Repeat("l", 250) + "@example.com", true, "-"},
+		{"u-1", "li\u202e@example.com", true, "-"},
+		{"u-1", "li\u009b8m@example.com", true, "-"},
 		{"u-1", "li@example.com", true, "li@example.com"},
 		{"u-2", "li@example.com", true, "li@example.com li@example.com"},
 		{"u-1", "li2@example.com", true, "li2@example.com li@example.com"},
