@@ -205,7 +205,7 @@ type userInput struct {
 	Body struct {
 		Subject  string             `json:"subject" minLength:"1" maxLength:"255" doc:"What the shop's system calls its user; it never names another one" example:"u-20931"`
 		Phone    string             `json:"phone,omitempty" maxLength:"32" doc:"One that the system has verified: who logs in by SMS to it shares the account. Taken at the first exchange, unless another account has it" example:"13800138000"`
-		Email    string             `json:"email,omitempty" format:"email" maxLength:"254" doc:"One that the system has verified: messages go to it. Taken at each exchange" example:"li@shop.example"`
+		Email    string             `json:"email,omitempty" maxLength:"254" doc:"One that the system has verified: messages go to it. Taken at each exchange; what is no address is left out" example:"li@shop.example"`
 		Nickname string             `json:"nickname,omitempty" maxLength:"64"`
 		Device   *login.DeviceInput `json:"device,omitempty"`
 		login.SecondFactor

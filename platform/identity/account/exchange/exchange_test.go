@@ -167,9 +167,12 @@ func TestEmailFollowsTheClaim(t *testing.T) {
 	backend := func(email string) httpxtest.Answer {
 		return httpxtest.Ask(t, b.router, "stpk_users:exchange", http.MethodPost, "/api/v1/auth/exchange-user", map[string]any{"subject": "u-3", "email": email})
 	}
-	backend("no address").Want(t, "by a backend", 422, "invalid", "body.email")
+	for _, none := range []string{"", "no address", "wu..wu@example.com"} { // the shop's system knows no better one: the user can buy all the same
+		backend(none).Want(t, "by a backend", 200, "")
+	}
 	backend("wu@example.com").Want(t, "by a backend", 200, "")
-	require.Equal(t, "addresses", pgtest.Read[int](t, b.db, `SELECT count(*)::int FROM account.users WHERE email = 'wu@example.com'`), 1)
+	backend("").Want(t, "by a backend", 200, "")
+	require.Equal(t, "addresses", pgtest.Read[string](t, b.db, `SELECT string_agg(email, ' ' ORDER BY id) FROM account.users`), "li2@example.com li@example.com wu@example.com")
 }
 
 func TestAttackForeignTokens(t *testing.T) {
