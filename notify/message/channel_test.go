@@ -114,6 +114,24 @@ func TestWeChatOutage(t *testing.T) {
 	}
 }
 
+// A reader whom only WeChat reaches gets the shop's text in the other language where there is none in theirs.
+func TestWeChatInTheOtherLanguage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	srv := b.linkWeChat(channelOfficial)
+	srv.Subscribed["open-li"], srv.Subscribed["open-wu"] = 1, 1
+	for open, phone := range map[string]string{"open-li": "", "open-wu": hangzhou} {
+		user := b.linked(srv, phone, open)
+		pgtest.Exec(t, b.db, `INSERT INTO notify.message_preferences (user_id, language) VALUES ($1, 'en')`, user)
+		b.happens(orderevent.SubjectCreated, pending(user, time.Now().Add(time.Hour)))
+	}
+	b.drain()
+	require.Equal(t, "messages", pgtest.Read[string](t, b.db, `SELECT string_agg(state || ' ' || channel, ', ' ORDER BY channel) FROM notify.messages`), "sent sms, sent wechat")
+	got, _ := srv.Messages()
+	require.Contains(t, "in Chinese", got[0].Data["thing1"].Value, "抢到")
+	require.Contains(t, "in English", b.gw.to(hangzhou)[0], "You got")
+}
+
 // An offer waits for WeChat, which costs nothing. A number that SMS refuses does not end what WeChat may still take.
 func TestWhatWaitsForWeChat(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/outbound"
 )
 
@@ -230,16 +231,18 @@ func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter, 
 		return end(dead, err.Error())
 	}
 	language := b.rules.languageOf(row.Language, to[channelSMS])
-	for _, channel := range channels {
-		p := place{k, channel, language}
-		if to[channel] != "" && (!isWeChat(channel) || b.rules.texts.has(p)) {
-			letters = append(letters, b.compose(p, b.rules.texts.of(p), &f, row.UserID, row.OrderNo, row.ID, to[channel]))
+	for _, language := range []httpx.Language{language, other[language]} { // better in the other language than not at all
+		for _, channel := range channels {
+			p := place{k, channel, language}
+			if to[channel] != "" && (!isWeChat(channel) || b.rules.texts.has(p)) {
+				letters = append(letters, b.compose(p, b.rules.texts.of(p), &f, row.UserID, row.OrderNo, row.ID, to[channel]))
+			}
+		}
+		if len(letters) > 0 {
+			return letters, true
 		}
 	}
-	if len(letters) == 0 {
-		return end(dropped, reasonNoAddress)
-	}
-	return letters, true
+	return end(dropped, reasonNoAddress)
 }
 
 // affords takes the SMS of an offer from the budget, if they are left. What is left never falls below 0, not for a moment:

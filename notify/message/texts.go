@@ -28,6 +28,9 @@ type texts map[place]text
 // languages are the names of languages in storage and in the API.
 var languages = [...]string{httpx.English: "en", httpx.Chinese: "zh"}
 
+// other is the language in which a reader gets what the shop has not written in theirs.
+var other = [...]httpx.Language{httpx.English: httpx.Chinese, httpx.Chinese: httpx.English}
+
 // templates are the built-in texts, for providers that approve texts. A shop may do without: a text of its own has the
 // provider's id itself.
 var templates = func() map[Kind]sms.Template {
