@@ -162,7 +162,8 @@ type server struct {
 	watch     *watch.Watch
 	tally     *tally.Board // nil where nothing is served
 	identity  *identity.Service
-	mail      *mail.Client // nil where nothing is served
+	mail      mail.Sender // nil without a mail server; bulkMail sends messages to many
+	bulkMail  mail.Sender
 	sale      seckill.Config
 	catalogue *catalogue.Catalogue
 	plan      *seckill.Plan
@@ -276,10 +277,9 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 		return err
 	}
 	s.tally = s.watch.Tally
-	if s.mail, err = mail.New(s.set.Mail, mail.Deps{Log: s.log, Metrics: s.registry}); err != nil {
+	if err = s.openMail(); err != nil {
 		return err
 	}
-	s.app.OnStop("e-mail", s.mail.Stop)
 	s.identity, err = identity.New(s.set.Identity, identity.Deps{
 		Addresses: s.set.Addresses, ShopName: s.set.Shop.ShopName, Keep: s.set.Records.KeepRecords,
 		Key: []byte(key), PreviousKeys: s.set.Keys.Previous(), SingleInstance: s.SingleInstance(),
@@ -410,7 +410,7 @@ func (s *server) openDoors(key []byte) error {
 	s.messages = message.New(s.set.Messages, message.Deps{
 		DB: s.Pools["platform"], Pulse: s.Pulse,
 		Sender: s.identity.BulkSMS, Phones: s.identity.Accounts.PhonesOf, Reach: s.identity.Accounts.Config.SMSReach,
-		Mail: s.post(), Emails: s.identity.Accounts.EmailsOf,
+		Mail: s.bulkMail, Emails: s.identity.Accounts.EmailsOf,
 		WeChat: s.identity.WeChat, OpenIDs: s.identity.Accounts.OpenIDsOf,
 		Orders: s.order, Sale: s.catalogue, Reserved: s.plan, Signature: s.identity.Accounts.Config.SMSSignature,
 		BaseURL: s.set.Addresses.BaseURL(), Zone: s.set.Sale.Zone(), Keep: s.set.Records.KeepRecords,
@@ -477,19 +477,28 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	return s.identity.Router.ServeDocs()
 }
 
-// post sends e-mails, nil without a mail server.
-func (s *server) post() mail.Sender {
+// openMail opens the senders of e-mails, if there is a mail server. Messages to many have
+// connections and a breaker of their own, so that no alarm waits behind them.
+func (s *server) openMail() error {
 	if !s.set.Mail.Sends() {
 		return nil
 	}
-	return s.mail
+	for _, sender := range []*mail.Sender{&s.mail, &s.bulkMail} {
+		c, err := mail.New(s.set.Mail, mail.Deps{Log: s.log, Metrics: s.registry})
+		if err != nil {
+			return err
+		}
+		s.app.OnStop("e-mail", c.Stop)
+		*sender = c
+	}
+	return nil
 }
 
 // watchOver starts the server's self-monitoring and its alarms; probes are the stack's.
 func (s *server) watchOver(probes []alarm.Probe) error {
 	samples := slices.Concat(s.inventory.Samples(), plan.Samples(s.Pools["seckill"], s.inventory))
 	alarms, err := alarm.NewNotifier(s.Pools["platform"], s.set.Alarms, alarm.Deps{
-		Mail: s.post(), SMS: s.identity.SMS, Zone: s.set.Sale.Zone(), BaseURL: s.set.Addresses.BaseURL(),
+		Mail: s.mail, SMS: s.identity.SMS, Zone: s.set.Sale.Zone(), BaseURL: s.set.Addresses.BaseURL(),
 		Shop: cmp.Or(s.set.Identity.SMS.SMSSignature, s.set.Shop.ShopName), Log: s.log, Metrics: s.registry,
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,6 +21,7 @@ import (
 	"stampede/platform/base/config"
 	"stampede/platform/base/telemetry"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/mail"
 	"stampede/platform/edge/sms"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/pgtest"
@@ -359,4 +361,17 @@ func (c configs) collect(name string, v reflect.Value) {
 		}
 		c.values[name+"."+field.Name] = text
 	}
+}
+
+// A mail server that refuses messages to many holds up no alarm: its breaker is another.
+func TestBulkMailHasABreakerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	set := &settings{}
+	set.Mail = mail.Settings{SMTPURL: "smtps://127.0.0.1:1", MailFrom: "no-reply@shop.example"} // nothing listens there
+	s := set.server(slog.New(slog.DiscardHandler))
+	require.NoError(t, s.openMail())
+	for range 5 {
+		require.ErrorIs(t, s.bulkMail.Send(t.Context(), mail.Message{ID: "1", To: "li@example.com"}), mail.ErrUnavailable)
+	}
+	require.Equal(t, "available", []bool{s.bulkMail.(*mail.Client).Available(), s.mail.(*mail.Client).Available()}, []bool{false, true})
 }
