@@ -121,7 +121,7 @@ func (s *Service) compose(p place, t text, f *facts, user int64, no, id ids.ID, 
 	case isWeChat(p.channel):
 		return s.composeWeChat(p, t, f, words, id, address)
 	case p.channel == channelMail:
-		return composeMail(p, t, words, id, address, s.unsubscribeLink(user))
+		return composeMail(p, t, words, id, address)
 	}
 	l := letter{channel: p.channel, text: sms.Signed(s.deps.Signature, p.language, fill(t.Body, words))}
 	if p.kind.Offer() {
@@ -135,12 +135,12 @@ func (s *Service) compose(p place, t text, f *facts, user int64, no, id ids.ID, 
 }
 
 // composeMail fills a text whose first line is the subject. Mail programs show a button that ends offers.
-func composeMail(p place, t text, words map[string]string, id ids.ID, address, unsubscribe string) letter {
-	subject, body, _ := strings.Cut(fill(t.Body, words), "\n")
-	m := mail.Message{ID: id.String(), To: address, Subject: strings.TrimSpace(subject), Text: strings.TrimSpace(body) + "\n"}
+func composeMail(p place, t text, words map[string]string, id ids.ID, address string) letter {
+	subject, body, _ := strings.Cut(t.Body, "\n")
+	m := mail.Message{ID: id.String(), To: address, Subject: strings.TrimSpace(fill(subject, words)), Text: strings.TrimSpace(fill(body, words)) + "\n"}
 	if p.kind.Offer() {
-		m.Unsubscribe = unsubscribe
-		m.Text += "\n" + mailOptOut[p.language] + unsubscribe + "\n"
+		m.Unsubscribe = words[fillUnsubscribe]
+		m.Text += "\n" + mailOptOut[p.language] + m.Unsubscribe + "\n"
 	}
 	return letter{channel: p.channel, text: m.Subject + "\n\n" + m.Text, mail: m}
 }

@@ -130,8 +130,10 @@ func New(cfg Settings, deps Deps) *Service {
 		now: time.Now, backoff: backoff, idle: idleEvery, claim: claimFor, page: walkPage,
 	}
 	for _, k := range Kinds { // a counter that begins at 0 shows its first increase
-		for _, result := range []string{sent, "failed", dead, dropped} {
-			s.done.WithLabelValues(string(k), channelSMS, result)
+		for _, c := range s.available() {
+			for _, result := range []string{sent, "failed", dead, dropped} {
+				s.done.WithLabelValues(string(k), c, result)
+			}
 		}
 	}
 	return s
@@ -152,8 +154,8 @@ var (
 		fault.T("Read the reasons under Messages in the back office, repair the gateway or the text, and send them again there.",
 			"在后台“消息”中查看原因，修复短信网关或文案后重新发送。"))
 	alarmBudget = alarm.Define("messages-budget", alarm.Warning,
-		fault.T("The budget of messages is used up: reminders and news of returned units are not sent until the next period. Messages about orders still are.",
-			"消息预算已用完：预约提醒和到货通知在下一周期之前不再发送，与订单有关的消息照常发送。"),
+		fault.T("The budget of SMS is used up: until the next period reminders and news of returned units go by WeChat and e-mail only. Messages about orders still go by SMS.",
+			"短信预算已用完：预约提醒和到货通知在下一周期之前只走微信和邮件，与订单有关的消息照常发送短信。"),
 		fault.T("Raise the budget under Messages in the back office, or wait for the next period.",
 			"在后台“消息”中提高预算，或等待下一周期。"))
 )

@@ -12,7 +12,8 @@ SELECT * FROM account.users WHERE phone = @phone;
 SELECT id, phone::text AS phone FROM account.users WHERE id = ANY(@ids::bigint[]) AND phone IS NOT NULL;
 
 -- name: EmailsOf :many
-SELECT id, email::text AS email FROM account.users WHERE id = ANY(@ids::bigint[]) AND email IS NOT NULL;
+SELECT id, email::text AS email FROM account.users WHERE id = ANY(@ids::bigint[]) AND email IS NOT NULL
+    AND status <> 'erased'; -- an older version's erasure leaves the address
 
 -- name: OpenIDsOf :many
 SELECT user_id, app_id, open_id FROM account.wechat_identities WHERE user_id = ANY(@users::bigint[]);

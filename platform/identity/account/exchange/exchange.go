@@ -205,7 +205,7 @@ type userInput struct {
 	Body struct {
 		Subject  string             `json:"subject" minLength:"1" maxLength:"255" doc:"What the shop's system calls its user; it never names another one" example:"u-20931"`
 		Phone    string             `json:"phone,omitempty" maxLength:"32" doc:"One that the system has verified: who logs in by SMS to it shares the account. Taken at the first exchange, unless another account has it" example:"13800138000"`
-		Email    string             `json:"email,omitempty" maxLength:"254" doc:"One that the system has verified: messages go to it. Taken at each exchange; what is no address is left out" example:"li@shop.example"`
+		Email    *string            `json:"email,omitempty" maxLength:"254" doc:"One that the system has verified: messages go to it. Taken at each exchange; what is no address, such as an empty text, removes the last one" example:"li@shop.example"`
 		Nickname string             `json:"nickname,omitempty" maxLength:"64"`
 		Device   *login.DeviceInput `json:"device,omitempty"`
 		login.SecondFactor
@@ -256,8 +256,12 @@ func (s *Service) open(ctx context.Context, issuer string, who identity, d login
 				return err
 			}
 		}
-		if email := account.Email(who.email); email != "" {
-			if err := q.SetEmail(ctx, accountdb.SetEmailParams{ID: user, Email: &email}); err != nil {
+		if who.email != nil {
+			set := accountdb.SetEmailParams{ID: user}
+			if email := account.Email(*who.email); email != "" {
+				set.Email = &email
+			}
+			if err := q.SetEmail(ctx, set); err != nil {
 				return err
 			}
 		}

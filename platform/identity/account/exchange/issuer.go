@@ -29,7 +29,7 @@ type Settings struct {
 	Audience   string   `name:"oidc-audience" default:"" env:"STAMPEDE_OIDC_AUDIENCE" help:"Audience that the tokens must name: the client id of this shop at the issuer." rare:""`
 	Algorithms []string `name:"oidc-algorithms" default:"RS256,ES256" env:"STAMPEDE_OIDC_ALGORITHMS" help:"Signature algorithms of the issuer; others are refused, whatever a token says." rare:""`
 	Phone      string   `name:"oidc-phone-claim" default:"" env:"STAMPEDE_OIDC_PHONE_CLAIM" help:"Claim with a user's phone: phone_number. It is taken at the first exchange if the issuer has verified it (phone_number_verified is true) and no account has it. Empty: none is taken." rare:""`
-	Email      string   `name:"oidc-email-claim" default:"" env:"STAMPEDE_OIDC_EMAIL_CLAIM" help:"Claim with a user's e-mail address: email. Messages go to it. It is taken at each exchange if the issuer has verified it (email_verified is true). Empty: none is taken." rare:""`
+	Email      string   `name:"oidc-email-claim" default:"" env:"STAMPEDE_OIDC_EMAIL_CLAIM" help:"Claim with a user's e-mail address: email. Messages go to it. It is taken at each exchange if the issuer has verified it (email_verified is true), else the last one is removed. Empty: none is taken." rare:""`
 	Nickname   string   `name:"oidc-nickname-claim" default:"" env:"STAMPEDE_OIDC_NICKNAME_CLAIM" help:"Claim with a user's name: nickname. Empty: none is taken." rare:""`
 }
 
@@ -108,8 +108,9 @@ type issuer struct {
 
 // identity is who a token names.
 type identity struct {
-	subject, phone, email, nickname string
-	issued                          time.Time // the token; see current
+	subject, phone, nickname string
+	email                    *string   // nil: nothing is said about it; empty: there is none any more
+	issued                   time.Time // the token; see current
 }
 
 // verify returns who a valid ID token names. errIssuer means that this cannot be told now.
@@ -129,8 +130,11 @@ func (i *issuer) verify(ctx context.Context, raw string) (who identity, err erro
 	if claims[i.set.Phone+"_verified"] == true { // who logs in by SMS shares the account of the phone
 		who.phone = text(i.set.Phone)
 	}
-	if claims[i.set.Email+"_verified"] == true { // or the messages of one user go to another
-		who.email = text(i.set.Email)
+	if email, said := claims[i.set.Email].(string); said {
+		if claims[i.set.Email+"_verified"] != true { // or the messages of one user go to another
+			email = ""
+		}
+		who.email = &email
 	}
 	return who, nil
 }

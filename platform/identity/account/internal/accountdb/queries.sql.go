@@ -112,6 +112,7 @@ func (q *Queries) DisabledUsers(ctx context.Context) ([]int64, error) {
 
 const emailsOf = `-- name: EmailsOf :many
 SELECT id, email::text AS email FROM account.users WHERE id = ANY($1::bigint[]) AND email IS NOT NULL
+    AND status <> 'erased'
 `
 
 type EmailsOfRow struct {
@@ -755,6 +756,7 @@ func (q *Queries) LoginState(ctx context.Context, arg LoginStateParams) (LoginSt
 }
 
 const openIDsOf = `-- name: OpenIDsOf :many
+
 SELECT user_id, app_id, open_id FROM account.wechat_identities WHERE user_id = ANY($1::bigint[])
 `
 
@@ -764,6 +766,7 @@ type OpenIDsOfRow struct {
 	OpenID string
 }
 
+// an older version's erasure leaves the address
 func (q *Queries) OpenIDsOf(ctx context.Context, users []int64) ([]OpenIDsOfRow, error) {
 	rows, err := q.db.Query(ctx, openIDsOf, users)
 	if err != nil {
