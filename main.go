@@ -277,7 +277,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 		return err
 	}
 	s.tally = s.watch.Tally
-	if err = s.openMail(); err != nil {
+	if err := s.openMail(); err != nil {
 		return err
 	}
 	s.identity, err = identity.New(s.set.Identity, identity.Deps{

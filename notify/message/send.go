@@ -73,8 +73,10 @@ func (s *Service) sendLoop(ctx context.Context, offers bool) error {
 	return app.Loop{
 		Every: s.idle, Retry: leaderLife / 3, Due: s.deps.Pulse.Due(name, due), Log: s.deps.Log, Failed: "messages not sent, trying again",
 		Do: func(ctx context.Context) error {
-			// What trickles in waits for the next round: a batch of one costs as much. Offers leave a backlog of the others the rate.
-			for full := true; full && ctx.Err() == nil && !(offers && s.backlog.Load()); {
+			for full := true; full && ctx.Err() == nil; { // what trickles in waits for the next round: a batch of one costs as much
+				if offers && s.backlog.Load() {
+					return nil // the others have the rate
+				}
 				n, err := s.batch(ctx, offers)
 				if full = n == claimAtMost; !offers {
 					s.backlog.Store(full)
