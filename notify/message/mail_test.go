@@ -197,3 +197,33 @@ func TestOrdersDoNotWaitForOffers(t *testing.T) {
 	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)))
 	pgtest.Eventually(t, 10*time.Second, func() bool { return b.count(sent) == 1 }, "the SMS about the order is sent")
 }
+
+// While messages about orders fill whole batches, offers leave them the provider's rate.
+func TestOffersWaitForABacklogOfOrders(t *testing.T) {
+	t.Parallel()
+	const won = claimAtMost + claimAtMost/2
+	b := setup(t, takes)
+	b.rule(func(r *Rules) { r.QuietUntil = r.QuietFrom })
+	var users []int64
+	var all []orderevent.Order
+	for i := range won {
+		user := b.user("+86138001380" + strconv.Itoa(100+i))
+		if users = append(users, user); i < claimAtMost/2 {
+			users = append(users, b.user("+86139001390"+strconv.Itoa(100+i)))
+		}
+		all = append(all, pending(user, time.Now().Add(time.Hour)))
+	}
+	b.happens(orderevent.SubjectCreated, all...)
+	b.opens(5, 10*time.Minute, users...)
+	require.NoError(t, b.remind(t.Context()))
+	b.dueNow()
+	b.limit.SetLimit(300) // half a second, in which offers would come between
+	b.backlog.Store(true) // the batch before was full
+	sends(t, b.Service)
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.count(waiting) == 0 }, "all are sent")
+	for i, m := range b.gw.taken[:won] {
+		if !strings.Contains(m.Text, "恭喜") {
+			t.Fatalf("message %d of %d about orders is an offer: %s", i, won, m.Text)
+		}
+	}
+}
