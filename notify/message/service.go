@@ -130,7 +130,7 @@ func New(cfg Settings, deps Deps) *Service {
 		now: time.Now, backoff: backoff, idle: idleEvery, claim: claimFor, page: walkPage,
 	}
 	for _, k := range Kinds { // a counter that begins at 0 shows its first increase
-		for _, c := range s.available() {
+		for _, c := range channels { // also of those that the server lacks: dashboards name them
 			for _, result := range []string{sent, "failed", dead, dropped} {
 				s.done.WithLabelValues(string(k), c, result)
 			}
