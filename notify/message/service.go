@@ -109,6 +109,7 @@ type Service struct {
 	idle    time.Duration
 	claim   time.Duration
 	page    int32
+	pause   time.Duration
 
 	mu     sync.Mutex
 	read   Rules
@@ -127,7 +128,7 @@ func New(cfg Settings, deps Deps) *Service {
 		waiting: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_shopper_messages_waiting", Help: "Messages to shoppers that are to be sent, as the sending instance counts them.",
 		}),
-		now: time.Now, backoff: backoff, idle: idleEvery, claim: claimFor, page: walkPage,
+		now: time.Now, backoff: backoff, idle: idleEvery, claim: claimFor, page: walkPage, pause: walkPause,
 	}
 	for _, k := range Kinds { // a counter that begins at 0 shows its first increase
 		for _, c := range channels { // also of those that the server lacks: dashboards name them

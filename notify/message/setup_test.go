@@ -204,7 +204,7 @@ func (b *bundle) instance() *Service {
 		Orders: b.orders, Sale: b.sale, Reserved: b.sale, Signature: "好店", BaseURL: "https://shop.example",
 		SigningKeys: [][]byte{[]byte("a signing key")}, Zone: time.UTC, Keep: 24 * time.Hour, Log: log, Metrics: prometheus.NewRegistry(),
 	})
-	s.backoff, s.idle = []time.Duration{10 * time.Millisecond}, 10*time.Millisecond
+	s.backoff, s.idle, s.pause = []time.Duration{10 * time.Millisecond}, 10*time.Millisecond, time.Millisecond
 	return s
 }
 
