@@ -137,8 +137,8 @@ func (s *Service) remindOf(ctx context.Context, rules Rules, o seckillevent.Open
 		if err := s.saved(ctx, rules, Reminder, drafts, w); err != nil {
 			return err
 		}
-		if !w.Done && app.Sleep(ctx, s.pause) != nil {
-			return nil // the next process goes on
+		if !w.Done {
+			_ = app.Sleep(ctx, s.pause) // the next read says so if ctx ends
 		}
 	}
 	return nil
