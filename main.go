@@ -409,9 +409,8 @@ func (s *server) openDoors(key []byte) error {
 	})
 	s.messages = message.New(s.set.Messages, message.Deps{
 		DB: s.Pools["platform"], Pulse: s.Pulse,
-		Sender: s.identity.BulkSMS, Phones: s.identity.Accounts.PhonesOf, Reach: s.identity.Accounts.Config.SMSReach,
-		Mail: s.bulkMail, Emails: s.identity.Accounts.EmailsOf,
-		WeChat: s.identity.WeChat, OpenIDs: s.identity.Accounts.OpenIDsOf,
+		Sender: s.identity.BulkSMS, Reach: s.identity.Accounts.Config.SMSReach, Mail: s.bulkMail,
+		Contacts: s.identity.Accounts.ContactsOf, WeChat: s.identity.WeChat, OpenIDs: s.identity.Accounts.OpenIDsOf,
 		Orders: s.order, Sale: s.catalogue, Reserved: s.plan, Signature: s.identity.Accounts.Config.SMSSignature,
 		BaseURL: s.set.Addresses.BaseURL(), Zone: s.set.Sale.Zone(), Keep: s.set.Records.KeepRecords,
 		SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...), Log: s.log, Metrics: s.registry,

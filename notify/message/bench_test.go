@@ -46,7 +46,7 @@ func remindAll(t testing.TB, shoppers int) (perMessage float64) {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	to := &sink{}
-	b.deps.DB, b.deps.Sender, b.deps.Phones = pool, to, (&account.Store{DB: pool}).PhonesOf
+	b.deps.DB, b.deps.Sender, b.deps.Contacts = pool, to, (&account.Store{DB: pool}).ContactsOf
 	b.limit.SetLimit(1e6)
 	b.rule(func(r *Rules) { r.QuietUntil = r.QuietFrom })
 	pgtest.Exec(t, b.db, `INSERT INTO account.users (phone) SELECT '+8613' || lpad(i::text, 9, '0') FROM generate_series(1, $1::int) i`, shoppers)

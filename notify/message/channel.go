@@ -53,24 +53,18 @@ func (s *Service) readers(ctx context.Context, own texts, users []int64) (map[in
 	for _, user := range users {
 		found[user] = reader{}
 	}
-	if s.deps.Sender != nil {
-		phones, err := s.deps.Phones(ctx, users)
+	if s.deps.Sender != nil || s.deps.Mail != nil {
+		contacts, err := s.deps.Contacts(ctx, users)
 		if err != nil {
-			return nil, failed("look up phones", err)
+			return nil, failed("look up phones and e-mail addresses", err)
 		}
-		for user, phone := range phones {
-			if s.deps.Reach.Covers(phone) {
-				found[user][channelSMS] = phone
+		for user, c := range contacts {
+			if s.deps.Sender != nil && s.deps.Reach.Covers(c.Phone) {
+				found[user][channelSMS] = c.Phone
 			}
-		}
-	}
-	if s.deps.Mail != nil {
-		emails, err := s.deps.Emails(ctx, users)
-		if err != nil {
-			return nil, failed("look up e-mail addresses", err)
-		}
-		for user, email := range emails {
-			found[user][channelMail] = email
+			if s.deps.Mail != nil {
+				found[user][channelMail] = c.Email
+			}
 		}
 	}
 	if !own.forWeChat() {

@@ -28,7 +28,8 @@
 //     deadline, a reminder a minute before the opening, when the crowd comes. Then it is dead, which an alarm says, and an
 //     operator can send it again where it is still true.
 //   - A call whose answer got lost may have sent the message. Gateways and the official account know its id and are asked
-//     again, and mail programs show an e-mail with the same id once; for Tencent Cloud, Aliyun and the mini program it is dead, and an operator decides about it alone.
+//     again, and mail programs show an e-mail with the same id once; for Tencent Cloud, Aliyun and the mini program it is
+//     dead, and an operator decides about it alone.
 //   - A process that is killed between the sending and the note sends its batch again, under the same ids.
 //   - Events come in any order. So the orders of a batch are read before it is sent, and no message asks for a payment that
 //     was made.

@@ -56,13 +56,13 @@ func read(t testing.TB, m *mail.Message) (subject, text string) {
 }
 
 // A reminder and a win reach a shopper who has no phone, once each and in both languages, through a mail server that breaks
-// every first connection after it has taken the message; the second one has the same id, so that it is shown once.
+// every second connection after it has taken the message; the repetition has the same id, so that it is shown once.
 func TestMailReachesWhoHasNoPhone(t *testing.T) {
 	t.Parallel()
 	b := setup(t, takes)
 	srv := b.withMail()
 	var calls atomic.Int64
-	srv.Data = func(conn net.Conn) error {
+	srv.Taken = func(conn net.Conn) error {
 		if calls.Add(1)%2 == 1 {
 			return conn.Close()
 		}
@@ -86,10 +86,11 @@ func TestMailReachesWhoHasNoPhone(t *testing.T) {
 	got := map[string]string{}
 	seen := map[string]bool{}
 	for _, m := range srv.Got() {
-		if id := m.Header.Get("Message-Id"); seen[id] {
+		id := m.Header.Get("Message-Id")
+		if seen[id] {
 			continue
 		}
-		seen[m.Header.Get("Message-Id")] = true
+		seen[id] = true
 		subject, text := read(t, m.Message)
 		got[m.To+" "+m.Header.Get("List-Unsubscribe-Post")] = subject + "\n" + text
 		if link := strings.Trim(m.Header.Get("List-Unsubscribe"), "<>"); link != "" {
@@ -110,7 +111,7 @@ func TestMailReachesWhoHasNoPhone(t *testing.T) {
 	} {
 		require.Contains(t, key, got[key], wants...)
 	}
-	require.Equal(t, "messages, and who wants offers", []int{len(seen), pgtest.Read[int](t, b.db, `SELECT count(*)::int FROM notify.message_preferences WHERE offers`)}, []int{4, 0})
+	require.Equal(t, "messages, deliveries, and who wants offers", []int{len(seen), len(srv.Got()), pgtest.Read[int](t, b.db, `SELECT count(*)::int FROM notify.message_preferences WHERE offers`)}, []int{4, 8, 0})
 }
 
 // SMS comes first; e-mail takes what SMS refuses, what the budget no longer pays for, and everything while the gateway is away.
@@ -226,4 +227,21 @@ func TestOffersWaitForABacklogOfOrders(t *testing.T) {
 			t.Fatalf("message %d of %d about orders is an offer: %s", i, won, m.Text)
 		}
 	}
+}
+
+// An address counts only where the server has its channel, and a phone only in a country that the shop sends to.
+func TestOnlyTheServersChannelsReach(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	win := func(phone, email string) {
+		b.happens(orderevent.SubjectCreated, pending(b.addressed(phone, email), time.Now().Add(time.Hour)))
+		b.drain()
+	}
+	win("", "li@example.com") // there is no mail server yet
+	b.withMail()
+	b.deps.Reach = sms.Reach{china}
+	win(london, "wu@example.com")
+	b.deps.Sender = nil
+	win(hangzhou, "he@example.com")
+	require.Equal(t, "messages", b.rows(), "won sent email w****@example.com 0, won sent email h****@example.com 0")
 }

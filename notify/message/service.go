@@ -22,6 +22,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/mail"
 	"stampede/platform/edge/sms"
+	"stampede/platform/identity/account"
 	"stampede/platform/identity/wechatmsg"
 	"stampede/platform/store/pulse"
 	"stampede/platform/watch/alarm"
@@ -69,14 +70,13 @@ type Reservations interface {
 type Deps struct {
 	DB    *pgxpool.Pool
 	Pulse *pulse.Pulse // nil: the sender looks by itself
-	// Sender sends SMS, apart from the codes of logins, which must not wait behind messages. nil: there are none.
+	// Sender sends SMS, apart from the codes of logins, which must not wait behind messages, to numbers that Reach covers; Mail
+	// sends e-mails. nil: there are none.
 	Sender sms.Sender
-	// Phones returns the phones of those of the users who have one, in E.164; Reach is where the shop sends to.
-	Phones func(ctx context.Context, users []int64) (map[int64]string, error)
 	Reach  sms.Reach
-	// Mail sends e-mails to the addresses of those of the users who have one. nil: there are none.
 	Mail   mail.Sender
-	Emails func(ctx context.Context, users []int64) (map[int64]string, error)
+	// Contacts returns how those of the users are reached who have a phone or an e-mail address.
+	Contacts func(ctx context.Context, users []int64) (map[int64]account.Contact, error)
 	// WeChat sends to those who have linked it: OpenIDs returns their openids, by the app's id. nil: the shop has no app.
 	WeChat   *wechatmsg.Client
 	OpenIDs  func(ctx context.Context, users []int64) (map[int64]map[string]string, error)

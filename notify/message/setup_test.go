@@ -200,7 +200,7 @@ func (b *bundle) instance() *Service {
 	b.t.Cleanup(sender.CloseIdleConnections)
 	accounts := &account.Store{DB: b.db}
 	s := New(Settings{Rate: 5000}, Deps{
-		DB: b.db, Sender: sender, Phones: accounts.PhonesOf, Reach: sms.Reach{sms.Everywhere}, Emails: accounts.EmailsOf, OpenIDs: accounts.OpenIDsOf,
+		DB: b.db, Sender: sender, Contacts: accounts.ContactsOf, Reach: sms.Reach{sms.Everywhere}, OpenIDs: accounts.OpenIDsOf,
 		Orders: b.orders, Sale: b.sale, Reserved: b.sale, Signature: "好店", BaseURL: "https://shop.example",
 		SigningKeys: [][]byte{[]byte("a signing key")}, Zone: time.UTC, Keep: 24 * time.Hour, Log: log, Metrics: prometheus.NewRegistry(),
 	})

@@ -18,6 +18,7 @@ import (
 	"stampede/payment/paymentevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/sms"
+	"stampede/platform/identity/account"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
@@ -383,15 +384,15 @@ func TestSenderThatIsHeldUpSendsNothing(t *testing.T) {
 	b := setup(t, takes)
 	other := b.instance()
 	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)), pending(b.user(london), time.Now().Add(time.Hour)))
-	phones := b.deps.Phones
+	contacts := b.deps.Contacts
 	b.claim = 300 * time.Millisecond
-	b.deps.Phones = func(ctx context.Context, users []int64) (map[int64]string, error) {
+	b.deps.Contacts = func(ctx context.Context, users []int64) (map[int64]account.Contact, error) {
 		pgtest.Eventually(t, 30*time.Second, func() bool {
 			n, err := other.batch(ctx, false)
 			require.NoError(t, err)
 			return n == 2
 		}, "the other sends")
-		return phones(ctx, users)
+		return contacts(ctx, users)
 	}
 	_, err := b.batch(t.Context(), false)
 	require.NoError(t, err)

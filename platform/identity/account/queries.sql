@@ -8,12 +8,9 @@ SELECT * FROM account.users WHERE id = @id;
 -- name: UserByPhone :one
 SELECT * FROM account.users WHERE phone = @phone;
 
--- name: PhonesOf :many
-SELECT id, phone::text AS phone FROM account.users WHERE id = ANY(@ids::bigint[]) AND phone IS NOT NULL;
-
--- name: EmailsOf :many
-SELECT id, email::text AS email FROM account.users WHERE id = ANY(@ids::bigint[]) AND email IS NOT NULL
-    AND status <> 'erased'; -- an older version's erasure leaves the address
+-- name: ContactsOf :many
+SELECT id, coalesce(phone, '')::text AS phone, coalesce(email, '')::text AS email FROM account.users
+WHERE id = ANY(@ids::bigint[]) AND (phone IS NOT NULL OR email IS NOT NULL);
 
 -- name: OpenIDsOf :many
 SELECT user_id, app_id, open_id FROM account.wechat_identities WHERE user_id = ANY(@users::bigint[]);
@@ -53,7 +50,8 @@ SELECT pg_advisory_xact_lock(hashtext('account.admins'));
 SELECT count(*) FROM account.users WHERE role = 'admin' AND status = 'active' AND id <> @id;
 
 -- name: EraseUser :exec
-UPDATE account.users SET phone = NULL, email = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
+-- The trigger erasure_takes_the_email does the rest.
+UPDATE account.users SET phone = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
 WHERE id = @id;
 
 -- name: EraseLogins :exec

@@ -123,14 +123,6 @@ func PhoneOf(u User) Phone {
 	return Phone(*u.Phone)
 }
 
-// EmailOf is a row's e-mail address; empty for NULL.
-func EmailOf(u User) string {
-	if u.Email == nil {
-		return ""
-	}
-	return *u.Email
-}
-
 // PasswordOf is a row's PHC string; empty for NULL.
 func PasswordOf(u User) string {
 	if u.Password == nil {
@@ -139,30 +131,35 @@ func PasswordOf(u User) string {
 	return *u.Password
 }
 
-// PhonesOf returns the phones of those of the users who have one, in E.164.
-func (s *Store) PhonesOf(ctx context.Context, users []int64) (map[int64]string, error) {
-	rows, err := accountdb.New(s.DB).PhonesOf(ctx, users)
-	if err != nil {
-		return nil, fmt.Errorf("account: read phones: %w", err)
-	}
-	phones := make(map[int64]string, len(rows))
-	for _, r := range rows {
-		phones[r.ID] = r.Phone
-	}
-	return phones, nil
+// Contact is how a user is reached, each empty if there is none.
+type Contact struct {
+	Phone string // in E.164
+	Email string
 }
 
-// EmailsOf returns the e-mail addresses of those of the users who have one.
-func (s *Store) EmailsOf(ctx context.Context, users []int64) (map[int64]string, error) {
-	rows, err := accountdb.New(s.DB).EmailsOf(ctx, users)
+// ContactsOf returns how those of the users are reached who have a phone or an e-mail address.
+func (s *Store) ContactsOf(ctx context.Context, users []int64) (map[int64]Contact, error) {
+	rows, err := accountdb.New(s.DB).ContactsOf(ctx, users)
 	if err != nil {
-		return nil, fmt.Errorf("account: read e-mail addresses: %w", err)
+		return nil, fmt.Errorf("account: read phones and e-mail addresses: %w", err)
 	}
-	emails := make(map[int64]string, len(rows))
+	contacts := make(map[int64]Contact, len(rows))
 	for _, r := range rows {
-		emails[r.ID] = r.Email
+		contacts[r.ID] = Contact{r.Phone, r.Email}
 	}
-	return emails, nil
+	return contacts, nil
+}
+
+// PhonesOf returns the phones of those of the users who have one, in E.164.
+func (s *Store) PhonesOf(ctx context.Context, users []int64) (map[int64]string, error) {
+	contacts, err := s.ContactsOf(ctx, users)
+	phones := make(map[int64]string, len(contacts))
+	for user, c := range contacts {
+		if c.Phone != "" {
+			phones[user] = c.Phone
+		}
+	}
+	return phones, err
 }
 
 // OpenIDsOf returns the openids of those of the users who have linked WeChat, by the app's id.

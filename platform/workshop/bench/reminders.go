@@ -36,23 +36,25 @@ func openReminders(ctx context.Context, rig *Rig) (baseline, ours Side, err erro
 		return baseline, ours, err
 	}
 	made := int64(0)
-	// The reminders of a round are sent before the next one begins.
-	allSent := func(ctx context.Context) error {
-		ctx, stop := context.WithTimeout(ctx, remindWithin)
-		defer stop()
-		return until(ctx, func() (bool, error) { return taken.Load() == made, nil })
-	}
-	side := func(prepared func(ctx context.Context, n int) error) Side {
+	side := func(reminds bool) Side {
 		side := s.whole(item)
 		prepare, work := side.Prepare, side.Work
 		side.Prepare = func(ctx context.Context, n int) error {
-			if err := allSent(ctx); err != nil {
+			waiting, stop := context.WithTimeout(ctx, remindWithin)
+			defer stop()
+			if err := until(waiting, func() (bool, error) { return taken.Load() == made, nil }); err != nil { // those of the last round
 				return fmt.Errorf("%d of %d reminders were sent: %w", taken.Load(), made, err)
 			}
-			if err := prepare(ctx, n); err != nil {
+			if err := prepare(ctx, n); err != nil || !reminds {
 				return err
 			}
-			return prepared(ctx, n)
+			shoppers := min(n, remindersARound)
+			if err := s.remind(ctx, shoppers); err != nil {
+				return err
+			}
+			before := made
+			made += int64(shoppers)
+			return until(waiting, func() (bool, error) { return taken.Load() > before, nil })
 		}
 		side.Work = func(ctx context.Context, n int) (map[string]float64, error) {
 			before := taken.Load()
@@ -64,16 +66,7 @@ func openReminders(ctx context.Context, rig *Rig) (baseline, ours Side, err erro
 		}
 		return side
 	}
-	none := func(context.Context, int) error { return nil }
-	return side(none), side(func(ctx context.Context, n int) error {
-		before := taken.Load()
-		shoppers := min(n, remindersARound)
-		if err := s.remind(ctx, shoppers); err != nil {
-			return err
-		}
-		made += int64(shoppers)
-		return until(ctx, func() (bool, error) { return taken.Load() > before, nil })
-	}), nil
+	return side(false), side(true), nil
 }
 
 // remind plans a sale that so many shoppers with a phone have reserved in.

@@ -38,6 +38,8 @@ type Server struct {
 	// *smtp.SMTPError is answered with 451.
 	Rcpt func(to string) error
 	Data func(conn net.Conn) error
+	// Taken answers a message that was taken, and may be nil: what breaks the connection loses the answer.
+	Taken func(conn net.Conn) error
 
 	mu       sync.Mutex
 	got      []Got
@@ -163,8 +165,11 @@ func (s *session) Data(r io.Reader) error {
 		return err
 	}
 	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
 	s.server.got = append(s.server.got, Got{From: s.from, To: s.to, Message: m, Raw: raw})
+	s.server.mu.Unlock()
+	if s.server.Taken != nil {
+		return s.server.Taken(s.conn)
+	}
 	return nil
 }
 

@@ -45,6 +45,37 @@ func (q *Queries) ClaimNote(ctx context.Context, againSeconds float64) (ClaimNot
 	return i, err
 }
 
+const contactsOf = `-- name: ContactsOf :many
+SELECT id, coalesce(phone, '')::text AS phone, coalesce(email, '')::text AS email FROM account.users
+WHERE id = ANY($1::bigint[]) AND (phone IS NOT NULL OR email IS NOT NULL)
+`
+
+type ContactsOfRow struct {
+	ID    int64
+	Phone string
+	Email string
+}
+
+func (q *Queries) ContactsOf(ctx context.Context, argIds []int64) ([]ContactsOfRow, error) {
+	rows, err := q.db.Query(ctx, contactsOf, argIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ContactsOfRow
+	for rows.Next() {
+		var i ContactsOfRow
+		if err := rows.Scan(&i.ID, &i.Phone, &i.Email); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countOtherAdmins = `-- name: CountOtherAdmins :one
 SELECT count(*) FROM account.users WHERE role = 'admin' AND status = 'active' AND id <> $1
 `
@@ -103,36 +134,6 @@ func (q *Queries) DisabledUsers(ctx context.Context) ([]int64, error) {
 			return nil, err
 		}
 		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const emailsOf = `-- name: EmailsOf :many
-SELECT id, email::text AS email FROM account.users WHERE id = ANY($1::bigint[]) AND email IS NOT NULL
-    AND status <> 'erased'
-`
-
-type EmailsOfRow struct {
-	ID    int64
-	Email string
-}
-
-func (q *Queries) EmailsOf(ctx context.Context, argIds []int64) ([]EmailsOfRow, error) {
-	rows, err := q.db.Query(ctx, emailsOf, argIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EmailsOfRow
-	for rows.Next() {
-		var i EmailsOfRow
-		if err := rows.Scan(&i.ID, &i.Email); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -296,10 +297,11 @@ func (q *Queries) EraseSubjects(ctx context.Context, userID int64) error {
 }
 
 const eraseUser = `-- name: EraseUser :exec
-UPDATE account.users SET phone = NULL, email = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
+UPDATE account.users SET phone = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
 WHERE id = $1
 `
 
+// The trigger erasure_takes_the_email does the rest.
 func (q *Queries) EraseUser(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, eraseUser, id)
 	return err
@@ -756,7 +758,6 @@ func (q *Queries) LoginState(ctx context.Context, arg LoginStateParams) (LoginSt
 }
 
 const openIDsOf = `-- name: OpenIDsOf :many
-
 SELECT user_id, app_id, open_id FROM account.wechat_identities WHERE user_id = ANY($1::bigint[])
 `
 
@@ -766,7 +767,6 @@ type OpenIDsOfRow struct {
 	OpenID string
 }
 
-// an older version's erasure leaves the address
 func (q *Queries) OpenIDsOf(ctx context.Context, users []int64) ([]OpenIDsOfRow, error) {
 	rows, err := q.db.Query(ctx, openIDsOf, users)
 	if err != nil {
@@ -839,35 +839,6 @@ func (q *Queries) OwnerOfLogin(ctx context.Context, id int64) (int64, error) {
 	var user_id int64
 	err := row.Scan(&user_id)
 	return user_id, err
-}
-
-const phonesOf = `-- name: PhonesOf :many
-SELECT id, phone::text AS phone FROM account.users WHERE id = ANY($1::bigint[]) AND phone IS NOT NULL
-`
-
-type PhonesOfRow struct {
-	ID    int64
-	Phone string
-}
-
-func (q *Queries) PhonesOf(ctx context.Context, argIds []int64) ([]PhonesOfRow, error) {
-	rows, err := q.db.Query(ctx, phonesOf, argIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PhonesOfRow
-	for rows.Next() {
-		var i PhonesOfRow
-		if err := rows.Scan(&i.ID, &i.Phone); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const postponeNote = `-- name: PostponeNote :exec
