@@ -126,7 +126,8 @@ func TestWeChatInTheOtherLanguage(t *testing.T) {
 		b.happens(orderevent.SubjectCreated, pending(user, time.Now().Add(time.Hour)))
 	}
 	b.drain()
-	require.Equal(t, "messages", pgtest.Read[string](t, b.db, `SELECT string_agg(state || ' ' || channel, ', ' ORDER BY channel) FROM notify.messages`), "sent sms, sent wechat")
+	require.Equal(t, "messages", pgtest.Read[string](t, b.db,
+		`SELECT string_agg(state || ' ' || channel, ', ' ORDER BY channel) FROM notify.messages`), "sent sms, sent wechat")
 	got, _ := srv.Messages()
 	require.Contains(t, "in Chinese", got[0].Data["thing1"].Value, "抢到")
 	require.Contains(t, "in English", b.gw.to(hangzhou)[0], "You got")

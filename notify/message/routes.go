@@ -27,7 +27,7 @@ var (
 	errNoAddress = fault.New(fault.Conflict, "message-no-address", fault.T("The test cannot reach you", "测试消息无法送达您的账号"),
 		fault.T("The test goes to your own account, which has no phone or e-mail address that the shop sends to, or has not linked WeChat in that app.",
 			"测试消息会发送到您自己的账号，但该账号没有可发送的手机号或邮箱，或未在该应用中绑定微信。"),
-		fault.T("Add a phone to your account, or link WeChat. E-mail goes to accounts of the shop's own login only; try the mail server with `stampede alarm test --to mailto:…`.",
+		fault.T("Add a phone, or link WeChat. E-mail goes only to accounts of the shop's own login; try it with `stampede alarm test --to mailto:…`.",
 			"请为账号绑定手机号或微信。邮件只发往商城登录的账号，可用 `stampede alarm test --to mailto:…` 测试邮件服务器。"))
 )
 

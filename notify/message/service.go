@@ -155,8 +155,8 @@ var (
 		fault.T("Read the reasons under Messages in the back office, repair the gateway or the text, and send them again there.",
 			"在后台“消息”中查看原因，修复短信网关或文案后重新发送。"))
 	alarmBudget = alarm.Define("messages-budget", alarm.Warning,
-		fault.T("The budget of SMS is used up: until the next period reminders and news of returned units go by WeChat and e-mail only. Messages about orders still go by SMS.",
-			"短信预算已用完：预约提醒和到货通知在下一周期之前只走微信和邮件，与订单有关的消息照常发送短信。"),
+		fault.T("The budget of SMS is used up: reminders and news of returned units go by WeChat and e-mail only. Messages about orders still go by SMS.",
+			"短信预算已用完：预约提醒和到货通知只走微信和邮件，与订单有关的消息照常发送短信。"),
 		fault.T("Raise the budget under Messages in the back office, or wait for the next period.",
 			"在后台“消息”中提高预算，或等待下一周期。"))
 )

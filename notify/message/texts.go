@@ -66,7 +66,8 @@ func (t texts) forWeChat() bool {
 	return false
 }
 
-// of is the shop's text, or the built-in one; empty for WeChat, which has none because templates are the shop's own. The first line of an e-mail is its subject.
+// of is the shop's text, or the built-in one: of an e-mail the first line is the subject. It is empty for WeChat, whose templates
+// are the shop's own.
 func (t texts) of(p place) text {
 	own, has := t[p]
 	switch {

@@ -41,7 +41,10 @@ func (s operators) textRoutes(rt *httpx.Router) {
 	}, s.preview)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: one + "/test", ID: "test-message-text", Tag: "operator", Role: auth.Operator, NoKey: "a second test is a second message to the operator who asked",
-		Summary: "Send the text to your own account", Audit: "message.test", Refuses: []*fault.Error{errNoAddress, errNoText, sms.ErrRefused, sms.ErrUnavailable, mail.ErrRefused, mail.ErrUnavailable, wechatmsg.ErrRefused, wechatmsg.ErrUnavailable},
+		Summary: "Send the text to your own account", Audit: "message.test",
+		Refuses: []*fault.Error{
+			errNoAddress, errNoText, sms.ErrRefused, sms.ErrUnavailable, mail.ErrRefused, mail.ErrUnavailable, wechatmsg.ErrRefused, wechatmsg.ErrUnavailable,
+		},
 	}, s.test)
 }
 

@@ -85,7 +85,8 @@ func (s *Service) me(ctx context.Context, _ *struct{}) (*httpx.Output[MeView], e
 	}
 	return httpx.Answer(MeView{
 		HasTOTP: t.Confirmed, Recovery: t.RecoveryLeft,
-		ID: httpx.FormatID(u.ID), Phone: account.PhoneOf(u).Masked(), Email: account.MaskedEmail(account.EmailOf(u)), Name: u.Name, Role: auth.Role(u.Role), HasPassword: u.Password != nil, HasWeChat: linked,
+		ID: httpx.FormatID(u.ID), Phone: account.PhoneOf(u).Masked(), Email: account.MaskedEmail(account.EmailOf(u)),
+		Name: u.Name, Role: auth.Role(u.Role), HasPassword: u.Password != nil, HasWeChat: linked,
 		CreatedAt: httpx.Moment(u.CreatedAt),
 	}), nil
 }

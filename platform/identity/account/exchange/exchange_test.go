@@ -167,7 +167,8 @@ func TestEmailFollowsTheClaim(t *testing.T) {
 	}
 	store := &account.Store{DB: b.db}
 	users := []int64{pgtest.Read[int64](t, b.db, `SELECT min(id) FROM account.users`), pgtest.Read[int64](t, b.db, `SELECT max(id) FROM account.users`), 42}
-	pgtest.Exec(t, b.db, `UPDATE account.users SET status = 'erased', phone = NULL, name = '' WHERE id = $1`, users[1]) // by an older version, which knows no address
+	// As an older version erases, which knows no address.
+	pgtest.Exec(t, b.db, `UPDATE account.users SET status = 'erased', phone = NULL, name = '' WHERE id = $1`, users[1])
 	contacts, err := store.ContactsOf(t.Context(), users)
 	require.NoError(t, err)
 	require.Equal(t, "for messages", contacts, map[int64]account.Contact{users[0]: {Phone: "+8613800138000", Email: "li2@example.com"}})

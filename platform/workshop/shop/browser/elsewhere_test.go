@@ -67,7 +67,8 @@ func TestAttackTokenOfAStranger(t *testing.T) {
 	require.Equal(t, "the page afterwards", back, in.URL+"/?orders")
 	do(tab, t, "log in after all", click("#elsewhere"), logsIn("u-li"), until(`document.querySelector("#orders a") && !document.querySelector("dialog")`), chromedp.Evaluate(user, &again))
 	require.Equal(t, "the same user as at first", again, li)
-	do(tab, t, "see where messages go, and choose", chromedp.Navigate(in.URL+"/?account"), until(`document.querySelector("#me").textContent.includes("l****@example.com") && document.querySelector("#messages")`))
+	do(tab, t, "see where messages go, and choose", chromedp.Navigate(in.URL+"/?account"),
+		until(`document.querySelector("#me").textContent.includes("l****@example.com") && document.querySelector("#messages")`))
 	erase := chromedp.Tasks{chromedp.Navigate(in.URL + "/?account"), click("#erase .end button"), click("dialog .end button")}
 	do(tab, t, "delete the account as somebody else, in vain", erase, logsIn("u-wang"), until(`document.querySelector("#erase .problem")?.textContent.includes("as another user")`))
 	readable(tab, t, "account-elsewhere")
