@@ -59,10 +59,10 @@ func (s *Service) readers(ctx context.Context, own texts, users []int64) (map[in
 			return nil, failed("look up phones and e-mail addresses", err)
 		}
 		for user, c := range contacts {
-			if s.deps.Sender != nil && s.deps.Reach.Covers(c.Phone) {
+			if s.deps.Sender != nil && c.Phone != "" && s.deps.Reach.Covers(c.Phone) {
 				found[user][channelSMS] = c.Phone
 			}
-			if s.deps.Mail != nil {
+			if s.deps.Mail != nil && c.Email != "" {
 				found[user][channelMail] = c.Email
 			}
 		}

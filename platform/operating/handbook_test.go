@@ -23,14 +23,8 @@ const (
 	chinese = ".zh-CN.md"
 )
 
-// fetched reports whether d is a folder of git or of what the tests fetch. It changes from run to run, and no result of a test
-// that reads it is cached.
-func fetched(d fs.DirEntry) bool {
-	return d.IsDir() && len(d.Name()) > 1 && strings.HasPrefix(d.Name(), ".") && d.Name() != ".github"
-}
-
-// pages returns every page of the project by its path below the root.
-func pages(t *testing.T) map[string]string {
+// files returns the files of the project whose names end in suffix, by their path below the root.
+func files(t *testing.T, suffix string) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
 	tree := os.DirFS(root)
@@ -38,9 +32,10 @@ func pages(t *testing.T) map[string]string {
 		switch {
 		case err != nil:
 			return err
-		case fetched(d):
+		case d.IsDir() && len(d.Name()) > 1 && strings.HasPrefix(d.Name(), ".") && d.Name() != ".github":
+			// Git's, and what the tests themselves fetch: it changes from run to run, and Go caches no result of a test that reads it.
 			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".md"):
+		case d.IsDir() || !strings.HasSuffix(name, suffix):
 			return nil
 		}
 		raw, err := fs.ReadFile(tree, name)
@@ -48,6 +43,13 @@ func pages(t *testing.T) map[string]string {
 		return err
 	})
 	require.NoError(t, err)
+	return texts
+}
+
+// pages returns every page of the project.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := files(t, ".md")
 	if len(texts) < 60 {
 		t.Fatalf("found only %d pages", len(texts))
 	}
@@ -180,21 +182,11 @@ func TestHandbookNamesRoutesThatExist(t *testing.T) {
 func TestHandbookNamesTheAttacks(t *testing.T) {
 	t.Parallel()
 	tests := map[string]bool{}
-	tree := os.DirFS(root)
-	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err == nil && fetched(d):
-			return fs.SkipDir
-		case err != nil || !strings.HasSuffix(name, "_test.go"):
-			return err
+	for _, source := range files(t, "_test.go") {
+		for _, m := range regexp.MustCompile(`(?m)^func TestAttackX(\w+)\(`).FindAllStringSubmatch(source, -1) {
+			tests[m[1]] = true
 		}
-		raw, err := fs.ReadFile(tree, name)
-		for _, m := range regexp.MustCompile(`(?m)^func TestAttack(\w+)\(`).FindAllSubmatch(raw, -1) {
-			tests[string(m[1])] = true
-		}
-		return err
-	})
-	require.NoError(t, err)
+	}
 	texts := pages(t)
 	var named [2][]string
 	for i, page := range []string{"attacks.md", "attacks" + chinese} {
