@@ -183,7 +183,7 @@ func TestHandbookNamesTheAttacks(t *testing.T) {
 	t.Parallel()
 	tests := map[string]bool{}
 	for _, source := range files(t, "_test.go") {
-		for _, m := range regexp.MustCompile(`(?m)^func TestAttackX(\w+)\(`).FindAllStringSubmatch(source, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^func TestAttack(\w+)\(`).FindAllStringSubmatch(source, -1) {
 			tests[m[1]] = true
 		}
 	}
