@@ -24,7 +24,7 @@ const (
 func TestRoomsHaveOneIdea(t *testing.T) {
 	t.Parallel()
 	methods, lines, explained := map[string]int{}, map[string]int{}, map[string]bool{}
-	for _, top := range append([]string{"platform", "migrations"}, modules...) {
+	for _, top := range folders {
 		for name, file := range parsed(t, top) {
 			dir := path.Dir(name)
 			if strings.HasSuffix(name, ".sql.go") || strings.HasSuffix(dir, "db") && strings.Contains(dir, "/internal/") {
