@@ -13,7 +13,6 @@ import (
 	"net/mail"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -209,41 +208,6 @@ func TestOrdersDoNotWaitForOffers(t *testing.T) {
 	<-hangs
 	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)))
 	pgtest.Eventually(t, 10*time.Second, func() bool { return b.count(sent) == 1 }, "the SMS about the order is sent")
-}
-
-// SMS about orders do not wait for e-mails about orders, each of which a hanging mail server holds for 20 s. The e-mails that
-// come meanwhile are left for later, and all arrive once it answers.
-func TestSMSDoNotWaitForMail(t *testing.T) {
-	t.Parallel()
-	b := setup(t, takes)
-	srv := b.withMail()
-	hangs, answers := make(chan struct{}, 1), make(chan struct{})
-	srv.Data = func(net.Conn) error {
-		select {
-		case hangs <- struct{}{}:
-		default:
-		}
-		<-answers
-		return nil
-	}
-	won := func(phone, email string) {
-		b.happens(orderevent.SubjectCreated, pending(b.addressed(phone, email), time.Now().Add(time.Hour)))
-	}
-	won("", "li@example.com")
-	answer := sync.OnceFunc(func() { close(answers) })
-	sends(t, b.Service)
-	t.Cleanup(answer)
-	<-hangs
-	won("", "wu@example.com")
-	pgtest.Eventually(t, 10*time.Second, func() bool {
-		return pgtest.Read[int64](t, b.db, `SELECT sum(attempts) FROM notify.messages`) == 2
-	}, "a batch waits for the e-mail of the one before")
-	won(hangzhou, "he@example.com")
-	pgtest.Eventually(t, 3*mailPatience, func() bool { return b.count(sent) == 1 }, "the SMS is sent")
-	answer()
-	pgtest.Eventually(t, 10*time.Second, func() bool { return b.count(sent) == 3 }, "the e-mails are sent")
-	require.Equal(t, "attempts", pgtest.Read[int64](t, b.db, `SELECT sum(attempts) FROM notify.messages`), 3)
-	require.Equal(t, "e-mails", len(srv.Got()), 2)
 }
 
 // While messages about orders fill whole batches, offers leave them the provider's rate.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,9 +35,6 @@ const (
 	settleAgain = 500 * time.Millisecond
 	// idleEvery is how often the table is looked at without a pulse: two reads of an index.
 	idleEvery = 500 * time.Millisecond
-	// mailPatience is how long a batch waits for the e-mails of an earlier one before it leaves its own for later: a mail
-	// server that works takes a hundred in it.
-	mailPatience = 2 * time.Second
 	// reasonBytes bounds a stored error.
 	reasonBytes = 200
 )
@@ -74,8 +70,6 @@ func (s *Service) sendLoop(ctx context.Context, offers bool) error {
 	if offers {
 		name, due = "messages of offers", dueOffers
 	}
-	mails := &aside{busy: make(chan struct{}, 1)}
-	defer mails.running.Wait()
 	return app.Loop{
 		Every: s.idle, Retry: leaderLife / 3, Due: s.deps.Pulse.Due(name, due), Log: s.deps.Log, Failed: "messages not sent, trying again",
 		Do: func(ctx context.Context) error {
@@ -83,7 +77,7 @@ func (s *Service) sendLoop(ctx context.Context, offers bool) error {
 				if offers && s.backlog.Load() {
 					return nil // the others have the rate
 				}
-				n, err := s.batch(ctx, offers, mails)
+				n, err := s.batch(ctx, offers)
 				if full = n == claimAtMost; !offers {
 					s.backlog.Store(full)
 				}
@@ -104,46 +98,8 @@ type outcome struct {
 	tried                             int32 // attempts that this was
 }
 
-// task is a claimed message, with what is to be sent.
-type task struct {
-	row     *messagedb.ClaimRow
-	letters []letter // none: out says why
-	out     outcome
-}
-
-// aside sends the e-mails of one batch beside the batches that follow: a mail server that hangs holds each e-mail for 20 s,
-// and SMS need not wait for that.
-type aside struct {
-	busy    chan struct{} // holds one while e-mails are under way
-	running sync.WaitGroup
-}
-
-// send sends e-mails, and does not wait for them unless a is nil. It leaves them for later while earlier ones are under way.
-func (a *aside) send(ctx context.Context, b *work, mails []*task) error {
-	if a == nil {
-		return b.sendAll(ctx, mails)
-	}
-	select {
-	case a.busy <- struct{}{}:
-		a.running.Go(func() {
-			defer func() { <-a.busy }()
-			if err := b.sendAll(ctx, mails); err != nil {
-				b.deps.Log.WarnContext(ctx, "e-mails to shoppers not sent, trying again", "error", err)
-			}
-		})
-		return nil
-	case <-time.After(mailPatience):
-	case <-ctx.Done():
-	}
-	for _, t := range mails {
-		t.letters, t.out = nil, outcome{state: waiting, next: b.now().Add(mailPatience)}
-	}
-	return b.sendAll(ctx, mails)
-}
-
-// batch sends claimed messages side by side, and returns how many there were. Those that only e-mail reaches go last, aside
-// unless that is nil.
-func (s *Service) batch(ctx context.Context, offers bool, by *aside) (int, error) {
+// batch sends claimed messages side by side, and returns how many there were.
+func (s *Service) batch(ctx context.Context, offers bool) (int, error) {
 	q := messagedb.New(s.deps.DB)
 	ends := time.Now().Add(s.claim) // of the claim, at the earliest: Postgres counts from later on
 	rows, err := q.Claim(ctx, messagedb.ClaimParams{ClaimedFor: s.claim, Offer: offers, Most: claimAtMost})
@@ -154,60 +110,40 @@ func (s *Service) batch(ctx context.Context, offers bool, by *aside) (int, error
 	if err != nil {
 		return 0, err // the claims end by themselves
 	}
-	b.ends = ends
-	var mails, others []*task
-	for i := range rows {
-		t := &task{row: &rows[i]}
-		if t.letters = b.decide(t.row, &t.out); len(t.letters) > 0 && t.letters[0].channel == channelMail {
-			mails = append(mails, t)
-			continue
-		}
-		others = append(others, t)
-	}
-	if len(others) > 0 {
-		err = b.sendAll(ctx, others)
-	}
-	if len(mails) > 0 {
-		err = errors.Join(err, by.send(ctx, b, mails))
-	}
-	return len(rows), err
-}
-
-// sendAll sends messages of a batch side by side, and notes what became of them.
-func (b *work) sendAll(ctx context.Context, tasks []*task) error {
-	starting, stop := context.WithDeadline(ctx, b.ends.Add(-b.claim/3))
+	outcomes := make([]outcome, len(rows))
+	starting, stop := context.WithDeadline(ctx, ends.Add(-s.claim/3))
 	defer stop()
 	// A provider may have sent what a stop interrupts: the sender's own time-out ends the call, or the claim's end.
-	calling, end := context.WithDeadline(context.WithoutCancel(ctx), b.ends.Add(-b.claim/12))
+	calling, end := context.WithDeadline(context.WithoutCancel(ctx), ends.Add(-s.claim/12))
 	defer end()
 	var calls errgroup.Group
 	calls.SetLimit(sideBySide)
-	for _, t := range tasks {
-		if len(t.letters) == 0 {
+	for i := range rows {
+		out := &outcomes[i]
+		letters, ready := b.decide(&rows[i], out)
+		if !ready {
 			continue
 		}
-		if b.limit.Wait(starting) != nil { // it is given back
-			t.out = outcome{state: waiting, next: b.now()}
+		if s.limit.Wait(starting) != nil { // it is given back
+			*out = outcome{state: waiting, next: s.now()}
 			continue
 		}
 		calls.Go(func() error {
-			b.send(calling, t.row, t.letters, &t.out)
+			b.send(calling, &rows[i], letters, out)
 			return nil
 		})
 	}
-	_ = calls.Wait() // they report in their tasks
-	var err error
-	if b.exceeded.Swap(false) {
+	_ = calls.Wait() // they report in outcomes
+	if b.exceeded.Load() {
 		used := fmt.Sprintf("%d were used, of %d a %s.", b.rules.Budget-b.room.Load(), b.rules.Budget, b.rules.BudgetPer)
-		err = alarmBudget.Raise(ctx, b.deps.DB, "messages", used)
+		err = alarmBudget.Raise(ctx, s.deps.DB, "messages", used)
 	}
-	return errors.Join(err, b.settle(ctx, tasks))
+	return len(rows), errors.Join(err, s.settle(ctx, q, rows, outcomes, ends))
 }
 
 // work on a batch.
 type work struct {
 	*Service
-	ends     time.Time // of the claim
 	rules    Rules
 	readers  map[int64]reader
 	offers   bool
@@ -267,11 +203,11 @@ func (s *Service) statuses(ctx context.Context, rows []messagedb.ClaimRow) (map[
 func asksToPay(k Kind) bool { return k == Won || k == Deadline }
 
 // decide writes a message for each channel that reaches its reader, or notes why it is not sent now.
-func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter) {
+func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter, ready bool) {
 	k, now, to := Kind(row.Kind), b.now(), b.readers[row.UserID]
-	end := func(state, reason string) []letter {
+	end := func(state, reason string) ([]letter, bool) {
 		*out = outcome{state: state, reason: reason, next: now}
-		return nil
+		return nil, false
 	}
 	switch {
 	case !row.ExpiresAt.After(now):
@@ -290,7 +226,7 @@ func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter) 
 			return end(dropped, reasonQuiet)
 		}
 		*out = outcome{state: waiting, next: until}
-		return nil
+		return nil, false
 	}
 	f, err := decodeFacts(row.Facts)
 	if err != nil {
@@ -305,7 +241,7 @@ func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter) 
 			}
 		}
 		if len(letters) > 0 {
-			return letters
+			return letters, true
 		}
 	}
 	return end(dropped, reasonNoAddress)
@@ -379,33 +315,32 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 	}
 }
 
-// settle notes what became of messages. It ends even if ctx has, and tries as long as the claim lasts: what was sent must not
+// settle notes what became of a batch. It ends even if ctx has, and tries as long as the claim lasts: what was sent must not
 // be sent again. What still waits when the claim has ended belongs to another process.
-func (b *work) settle(ctx context.Context, tasks []*task) error {
-	p := messagedb.SettleParams{Day: dayOf(b.now().In(b.deps.Zone))}
-	over := !time.Now().Before(b.ends)
-	for _, t := range tasks {
-		o := &t.out
+func (s *Service) settle(ctx context.Context, q *messagedb.Queries, rows []messagedb.ClaimRow, outcomes []outcome, ends time.Time) error {
+	p := messagedb.SettleParams{Day: dayOf(s.now().In(s.deps.Zone))}
+	over := !time.Now().Before(ends)
+	for i, o := range outcomes {
 		if over && o.state == waiting {
 			continue
 		}
-		p.Ids, p.States, p.Reasons = append(p.Ids, t.row.ID), append(p.States, o.state), append(p.Reasons, o.reason)
+		p.Ids, p.States, p.Reasons = append(p.Ids, rows[i].ID), append(p.States, o.state), append(p.Reasons, o.reason)
 		p.Channels = append(p.Channels, o.channel)
 		p.Recipients, p.Parts = append(p.Recipients, o.recipient), append(p.Parts, int32(o.parts)) //nolint:gosec // some
 		p.NextTries, p.Tried = append(p.NextTries, o.next), append(p.Tried, o.tried)
 		if o.state == dead || o.state == dropped {
-			b.done.WithLabelValues(t.row.Kind, o.channel, o.state).Inc()
+			s.done.WithLabelValues(rows[i].Kind, o.channel, o.state).Inc()
 		}
 	}
 	ctx = context.WithoutCancel(ctx) // the lease is lost with Postgres
 	for {
 		noting, stop := context.WithTimeout(ctx, settleFor)
-		err := messagedb.New(b.deps.DB).Settle(noting, p)
+		err := q.Settle(noting, p)
 		stop()
-		if err == nil || !time.Now().Before(b.ends) {
+		if err == nil || !time.Now().Before(ends) {
 			return failed("note what was sent", err)
 		}
-		b.deps.Log.WarnContext(ctx, "what became of messages is not noted, trying again", "messages", len(p.Ids), "error", err)
+		s.deps.Log.WarnContext(ctx, "what became of messages is not noted, trying again", "messages", len(p.Ids), "error", err)
 		_ = app.Sleep(ctx, settleAgain) // it does not end
 	}
 }

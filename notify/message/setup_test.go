@@ -248,7 +248,7 @@ func (b *bundle) drain() {
 	b.t.Helper()
 	pgtest.Eventually(b.t, 30*time.Second, func() bool {
 		for _, offers := range []bool{false, true} {
-			_, err := b.batch(b.t.Context(), offers, nil)
+			_, err := b.batch(b.t.Context(), offers)
 			require.NoError(b.t, err)
 		}
 		return b.count(waiting) == 0

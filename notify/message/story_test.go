@@ -149,11 +149,11 @@ func TestKilledSenderRepeatsAtMostOnceUnderTheSameID(t *testing.T) {
 	require.NoError(t, err)
 	for i := range rows {
 		var out outcome
-		m := work.decide(&rows[i], &out)
-		require.Equal(t, "ready", len(m) > 0, true)
+		m, ready := work.decide(&rows[i], &out)
+		require.Equal(t, "ready", ready, true)
 		work.send(t.Context(), &rows[i], m, &out)
 	}
-	n, err := b.batch(t.Context(), false, nil)
+	n, err := b.batch(t.Context(), false)
 	require.NoError(t, err)
 	require.Equal(t, "claimed while the claim lasts", n, 0)
 	b.dueNow() // the claim has ended
@@ -176,7 +176,7 @@ func TestTwoSendersShareTheRows(t *testing.T) {
 	for _, s := range []*Service{b.Service, b.instance()} {
 		senders.Go(func() {
 			for {
-				if n, err := s.batch(t.Context(), false, nil); n == 0 || err != nil {
+				if n, err := s.batch(t.Context(), false); n == 0 || err != nil {
 					if err != nil {
 						t.Error(err)
 					}
@@ -218,7 +218,7 @@ func TestQuietHours(t *testing.T) {
 	insertOffer("later", now.Add(3*time.Hour))
 	b.happens(orderevent.SubjectCreated, pending(user, now.Add(time.Hour)))
 	for _, offers := range []bool{false, true} {
-		_, err := b.batch(t.Context(), offers, nil)
+		_, err := b.batch(t.Context(), offers)
 		require.NoError(t, err)
 	}
 	require.Equal(t, "dropped, waiting and sent", []any{b.reasons(dropped), b.count(waiting), b.count(sent)}, []any{"units_back: quiet hours", 1, 1})
@@ -316,7 +316,7 @@ func TestDeadMessagesAreRedriven(t *testing.T) {
 	other := pending(user, time.Now().Add(time.Hour))
 	b.happens(orderevent.SubjectPaid, o)
 	b.happens(orderevent.SubjectCreated, other)
-	_, err := b.batch(t.Context(), false, nil)
+	_, err := b.batch(t.Context(), false)
 	require.NoError(t, err)
 	require.Contains(t, "waiting", b.reasons(waiting), "paid: ", "won: ", "503")
 	pgtest.Exec(t, b.db, `UPDATE notify.messages SET expires_at = now() - interval '1 second' WHERE state = 'waiting'`)
@@ -388,13 +388,13 @@ func TestSenderThatIsHeldUpSendsNothing(t *testing.T) {
 	b.claim = 300 * time.Millisecond
 	b.deps.Contacts = func(ctx context.Context, users []int64) (map[int64]account.Contact, error) {
 		pgtest.Eventually(t, 30*time.Second, func() bool {
-			n, err := other.batch(ctx, false, nil)
+			n, err := other.batch(ctx, false)
 			require.NoError(t, err)
 			return n == 2
 		}, "the other sends")
 		return contacts(ctx, users)
 	}
-	_, err := b.batch(t.Context(), false, nil)
+	_, err := b.batch(t.Context(), false)
 	require.NoError(t, err)
 	require.Equal(t, "sent and calls", []int{b.count(sent), b.gw.calls}, []int{2, 2})
 }
@@ -420,7 +420,7 @@ func TestOutageAfterTheSending(t *testing.T) {
 	pgtest.Exec(t, b.db, `ALTER TABLE notify.message_days RENAME TO away`)
 	done := make(chan error)
 	go func() {
-		_, err := b.batch(t.Context(), false, nil)
+		_, err := b.batch(t.Context(), false)
 		done <- err
 	}()
 	<-logged
@@ -440,7 +440,7 @@ func TestNoCallBeginsAfterTheClaim(t *testing.T) {
 	work, err := b.prepareBatch(t.Context(), rows, false)
 	require.NoError(t, err)
 	var out outcome
-	letters := work.decide(&rows[0], &out)
+	letters, _ := work.decide(&rows[0], &out)
 	over, end := context.WithCancel(t.Context())
 	end()
 	work.send(over, &rows[0], letters, &out)
@@ -460,7 +460,7 @@ func TestFailedAttemptsCostNoBudget(t *testing.T) {
 	b.opens(5, 10*time.Minute, users...)
 	require.NoError(t, b.remind(t.Context()))
 	b.dueNow()
-	_, err := b.batch(t.Context(), true, nil)
+	_, err := b.batch(t.Context(), true)
 	require.NoError(t, err)
 	require.Equal(t, "waiting and dropped", []any{b.count(waiting), b.reasons(dropped)}, []any{len(users), ""})
 }
