@@ -119,10 +119,10 @@ func Open(ctx context.Context, a *app.App, cfg Config, deps Deps) (*Stores, erro
 		return nil, err
 	}
 	a.OnStop("lock nodes", func(context.Context) error { return s.Locks.Close() })
+	if err := pg.HoldInstanceLock(ctx, cfg.DatabaseURL, cfg.NATSURL != "", deps.Log, a, deps.End); err != nil {
+		return nil, err
+	}
 	if cfg.NATSURL == "" {
-		if err := pg.HoldInstanceLock(ctx, cfg.DatabaseURL, deps.Log, a, deps.End); err != nil {
-			return nil, err
-		}
 		s.StreamDir = cfg.NATSDir
 	}
 	if err := rollback.Start(ctx, a, s.Pools["platform"], s.Redis, cfg.RedisKeys, deps.WentBack, deps.Log); err != nil {

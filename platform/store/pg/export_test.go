@@ -8,7 +8,12 @@ import (
 
 // AcquireInstanceLockWithin takes the lock with shorter times.
 func AcquireInstanceLockWithin(ctx context.Context, url string, check, silence time.Duration) (*InstanceLock, error) {
-	return acquire(ctx, url, slog.New(slog.DiscardHandler), check, silence)
+	return acquire(ctx, url, false, slog.New(slog.DiscardHandler), check, silence)
+}
+
+// ShareInstanceLockWithin shares the lock with shorter times.
+func ShareInstanceLockWithin(ctx context.Context, url string, check, silence time.Duration) (*InstanceLock, error) {
+	return acquire(ctx, url, true, slog.New(slog.DiscardHandler), check, silence)
 }
 
 // MigrateWithin is Migrate with shorter times.

@@ -23,12 +23,13 @@ const instanceLockKey = 0x7374616d70656465
 // lock; the holder's own random name follows.
 const instanceLockName = "stampede instance lock "
 
-// ErrInstanceLocked means that another process with an embedded bus uses the database.
-var ErrInstanceLocked = errors.New("another stampede with an embedded NATS serves this database: stop it, or give every instance the same --nats-url")
+// ErrInstanceLocked means that another process uses the database, and that it or this one has an embedded bus.
+var ErrInstanceLocked = errors.New("another stampede serves this database, and one with an embedded NATS must be alone: " +
+	"stop it, or give every instance the same --nats-url")
 
-// InstanceLock is the advisory lock of a process with an embedded bus, which
-// must be the only instance on its database. Two of them would each carry part
-// of the messages.
+// InstanceLock is the advisory lock of a process that serves a database. With an
+// embedded bus it must be the only instance, because two would each carry part of
+// the messages: it holds the lock alone. Instances with a common bus share it.
 //
 // The session of a connection that broke may hold the lock for as long as
 // Postgres, or a proxy in between, does not notice. A process ends such sessions
@@ -36,9 +37,10 @@ var ErrInstanceLocked = errors.New("another stampede with an embedded NATS serve
 // random name. It ends another's only if that one has stayed silent for
 // instanceLockSilence, see the ADR on bounded locks.
 type InstanceLock struct {
-	cfg  *pgx.ConnConfig
-	name string
-	log  *slog.Logger
+	cfg    *pgx.ConnConfig
+	name   string
+	shared bool // among the instances with a common bus
+	log    *slog.Logger
 
 	check, silence time.Duration // the constants, except in tests
 
@@ -62,12 +64,12 @@ const (
 	instanceLockAnswer = 3 * time.Second
 )
 
-// HoldInstanceLock takes the lock and keeps it while a runs, or returns
+// HoldInstanceLock takes the lock, alone or shared, and keeps it while a runs, or returns
 // ErrInstanceLocked; it waits up to 20 s for a holder that shows no sign of life.
 // It calls lost with ErrInstanceLocked when another process has taken the lock,
 // which must stop this one.
-func HoldInstanceLock(ctx context.Context, databaseURL string, log *slog.Logger, a *app.App, lost func(error)) error {
-	l, err := acquire(ctx, databaseURL, log, instanceLockCheck, instanceLockSilence)
+func HoldInstanceLock(ctx context.Context, databaseURL string, shared bool, log *slog.Logger, a *app.App, lost func(error)) error {
+	l, err := acquire(ctx, databaseURL, shared, log, instanceLockCheck, instanceLockSilence)
 	if err != nil {
 		return err
 	}
@@ -82,15 +84,18 @@ func HoldInstanceLock(ctx context.Context, databaseURL string, log *slog.Logger,
 	return nil
 }
 
-func acquire(ctx context.Context, databaseURL string, log *slog.Logger, check, silence time.Duration) (*InstanceLock, error) {
+func acquire(ctx context.Context, databaseURL string, shared bool, log *slog.Logger, check, silence time.Duration) (*InstanceLock, error) {
 	cfg, err := connConfig(databaseURL)
 	if err != nil {
 		return nil, err
 	}
-	l := &InstanceLock{cfg: cfg, name: instanceLockName + rand.Text()[:16], log: log, check: check, silence: silence}
+	l := &InstanceLock{cfg: cfg, name: instanceLockName + rand.Text()[:16], shared: shared, log: log, check: check, silence: silence}
 	bound(cfg, l.name)
 	if err := l.take(ctx, silence); err != nil {
 		return nil, err
+	}
+	if shared {
+		return l, nil
 	}
 	// Every lease holder is dead or cut off, or it would hold the lock, so end
 	// the leases now. Their tokens stay, which still fences off a holder that
@@ -165,7 +170,7 @@ func (l *InstanceLock) takeOn(ctx context.Context, conn *pgx.Conn, silence time.
 // pause is the time between two looks at another holder.
 func (l *InstanceLock) pause() time.Duration { return l.check / 2 }
 
-// holder is the session that has the lock.
+// holder is a session that has the lock, of several that share it the one with the lowest pid.
 type holder struct {
 	pid     int32
 	name    string
@@ -179,7 +184,7 @@ type holder struct {
 func (l *InstanceLock) try(ctx context.Context, conn *pgx.Conn) (got bool, by holder, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), instanceLockAnswer)
 	defer cancel()
-	got, err = pgdb.New(conn).TryLockInstance(ctx, instanceLockKey)
+	got, err = pgdb.New(conn).TryLockInstance(ctx, pgdb.TryLockInstanceParams{Shared: l.shared, Key: instanceLockKey})
 	if err != nil || got {
 		return got, holder{}, err
 	}
@@ -189,7 +194,8 @@ func (l *InstanceLock) try(ctx context.Context, conn *pgx.Conn) (got bool, by ho
 		FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
 		  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-		  AND (l.classid::bigint << 32 | l.objid::bigint) = $1`, int64(instanceLockKey)).Scan(&by.pid, &by.name, &by.started, &by.heard)
+		  AND (l.classid::bigint << 32 | l.objid::bigint) = $1
+		ORDER BY a.pid LIMIT 1`, int64(instanceLockKey)).Scan(&by.pid, &by.name, &by.started, &by.heard)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, holder{}, nil
 	}
@@ -259,6 +265,6 @@ func (l *InstanceLock) Close(ctx context.Context) error {
 	// Unlock explicitly: Postgres notices a closed connection only a moment
 	// later, and a successor must not be refused in that moment. A lost
 	// connection has already released the lock, or a successor ends its session.
-	_ = pgdb.New(l.conn).UnlockInstance(ctx, instanceLockKey)
+	_ = pgdb.New(l.conn).UnlockInstance(ctx, pgdb.UnlockInstanceParams{Shared: l.shared, Key: instanceLockKey})
 	return l.conn.Close(ctx)
 }

@@ -115,3 +115,40 @@ func TestStartSparesALiveHolder(t *testing.T) {
 	_, err = pg.AcquireInstanceLockWithin(t.Context(), url, time.Second, time.Minute)
 	require.ErrorIs(t, err, pg.ErrInstanceLocked)
 }
+
+// TestInstancesWithACommonBusShareTheLock, of which none starts beside one that is alone. They are
+// instances of one shop: a start among them ends no lease of the others.
+func TestInstancesWithACommonBusShareTheLock(t *testing.T) {
+	t.Parallel()
+	url := pgtest.DatabaseURL(t)
+	db := pgtest.Connect(t, url)
+	share := func() (*pg.InstanceLock, error) {
+		return pg.ShareInstanceLockWithin(t.Context(), url, check, time.Minute)
+	}
+	alone := func() (*pg.InstanceLock, error) {
+		return pg.AcquireInstanceLockWithin(t.Context(), url, check, time.Minute)
+	}
+	pgtest.Exec(t, db, `INSERT INTO platform.leases (name, holder, token, expires_at) VALUES ('job', 'one', 1, now() + interval '1 hour')`)
+	var ends []func()
+	for range 2 {
+		l, err := share()
+		require.NoError(t, err)
+		ended, stop := watch(t, l)
+		ends = append(ends, func() {
+			stop()
+			require.NoError(t, <-ended)
+			require.NoError(t, l.Close(t.Context()))
+		})
+	}
+	require.Equal(t, "leases", pgtest.Read[int](t, db, `SELECT count(*) FROM platform.leases WHERE expires_at > now()`), 1)
+	for _, end := range ends {
+		_, err := alone()
+		require.ErrorIs(t, err, pg.ErrInstanceLocked)
+		end()
+	}
+	single, err := alone()
+	require.NoError(t, err)
+	watch(t, single)
+	_, err = share()
+	require.ErrorIs(t, err, pg.ErrInstanceLocked)
+}

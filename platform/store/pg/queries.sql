@@ -1,8 +1,8 @@
 -- name: TryLockInstance :one
-SELECT pg_try_advisory_lock(@key);
+SELECT CASE WHEN @shared::boolean THEN pg_try_advisory_lock_shared(@key) ELSE pg_try_advisory_lock(@key) END::boolean;
 
 -- name: UnlockInstance :exec
-SELECT pg_advisory_unlock(@key);
+SELECT CASE WHEN @shared::boolean THEN pg_advisory_unlock_shared(@key) ELSE pg_advisory_unlock(@key) END;
 
 -- name: EndLeases :exec
 UPDATE platform.leases SET expires_at = now() WHERE expires_at > now();

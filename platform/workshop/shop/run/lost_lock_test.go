@@ -18,7 +18,7 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 	t.Parallel()
 	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
 	in := shop.Serve(t, databaseURL, redisURL)
-	const refusal = "another stampede with an embedded NATS serves this database"
+	const refusal = "another stampede serves this database, and one with an embedded NATS must be alone"
 	out, errs := shop.NewConsole(), shop.NewConsole()
 	if code := shop.Run(t.Context(), []string{
 		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,

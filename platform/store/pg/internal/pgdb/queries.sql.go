@@ -19,21 +19,31 @@ func (q *Queries) EndLeases(ctx context.Context) error {
 }
 
 const tryLockInstance = `-- name: TryLockInstance :one
-SELECT pg_try_advisory_lock($1)
+SELECT CASE WHEN $1::boolean THEN pg_try_advisory_lock_shared($2) ELSE pg_try_advisory_lock($2) END::boolean
 `
 
-func (q *Queries) TryLockInstance(ctx context.Context, key int64) (bool, error) {
-	row := q.db.QueryRow(ctx, tryLockInstance, key)
-	var pg_try_advisory_lock bool
-	err := row.Scan(&pg_try_advisory_lock)
-	return pg_try_advisory_lock, err
+type TryLockInstanceParams struct {
+	Shared bool
+	Key    int64
+}
+
+func (q *Queries) TryLockInstance(ctx context.Context, arg TryLockInstanceParams) (bool, error) {
+	row := q.db.QueryRow(ctx, tryLockInstance, arg.Shared, arg.Key)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const unlockInstance = `-- name: UnlockInstance :exec
-SELECT pg_advisory_unlock($1)
+SELECT CASE WHEN $1::boolean THEN pg_advisory_unlock_shared($2) ELSE pg_advisory_unlock($2) END
 `
 
-func (q *Queries) UnlockInstance(ctx context.Context, key int64) error {
-	_, err := q.db.Exec(ctx, unlockInstance, key)
+type UnlockInstanceParams struct {
+	Shared bool
+	Key    int64
+}
+
+func (q *Queries) UnlockInstance(ctx context.Context, arg UnlockInstanceParams) error {
+	_, err := q.db.Exec(ctx, unlockInstance, arg.Shared, arg.Key)
 	return err
 }
