@@ -45,6 +45,9 @@ func (s Settings) dangers(args []string, more ...any) (found dangers) {
 	if u := s.Addresses.PublicURL; u != "" && !httpx.Private(u) {
 		add("public-url", "Shoppers reach this server over http, so that others can read their tokens. Put a proxy with TLS in front, and begin the URL with https://.")
 	}
+	if s.Addresses.PublicURL == "" && !s.trustsNoProxy() {
+		add("public-url", "Shoppers come through a proxy, as --trusted-proxies says, and payment links and callbacks have this instance's own address. Set the URL that shoppers use.")
+	}
 	if strings.HasPrefix(s.Addresses.PublicURL, "https://") && s.trustsNoProxy() {
 		add("trusted-proxies", "Shoppers come through a proxy with TLS, as the public URL is https, and without this setting all of them count as the proxy's one address. Set the proxy's network.")
 	}

@@ -27,6 +27,7 @@ func TestAttackDangersAreNamed(t *testing.T) {
 		{httpx.Addresses{Listen: ":8080", OpsListen: "10.1.2.3:9180", PublicURL: "https://sale.example.com"}, "serve", false, []string{"10.0.0.0/8"}, ""},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180", PublicURL: "https://sale.example.com"}, "serve", false, nil, "--trusted-proxies"},
 		{httpx.Addresses{Listen: ":8080", OpsListen: "127.0.0.1:9180"}, "serve", true, nil, "--sandbox"},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve", false, []string{"127.0.0.1"}, "--public-url"},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "8.8.8.8:9180"}, "serve", false, nil, "--ops-listen"},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "[2400::1]:9180"}, "serve", false, nil, "--ops-listen"},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: ":0", PublicURL: "http://sale.example.com"}, "serve", false, nil, "--public-url"},
