@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
 // TestOneEmbeddedBusPerDatabase: two would each carry part of the messages. A
-// second server is refused, and one that lost the instance lock exits. Its
+// second server is refused, whatever its bus, and one that lost the instance lock exits. Its
 // successor takes the lock as if it had been started while the server was cut
 // off from Postgres.
 func TestOneEmbeddedBusPerDatabase(t *testing.T) {
@@ -19,12 +20,14 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
 	in := shop.Serve(t, databaseURL, redisURL)
 	const refusal = "another stampede serves this database, and one with an embedded NATS must be alone"
-	out, errs := shop.NewConsole(), shop.NewConsole()
-	if code := shop.Run(t.Context(), []string{
-		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
-		"--signing-key=" + shop.Key, "--nats-dir=" + t.TempDir(),
-	}, out, errs); code != 1 || !strings.Contains(errs.String(), refusal) {
-		t.Errorf("a second server: exit %d, want 1 with %q:\n%s", code, refusal, errs)
+	for _, bus := range []string{"--nats-dir=" + t.TempDir(), "--nats-url=" + bustest.StartServer(t).URL} {
+		out, errs := shop.NewConsole(), shop.NewConsole()
+		if code := shop.Run(t.Context(), []string{
+			"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
+			"--signing-key=" + shop.Key, bus,
+		}, out, errs); code != 1 || !strings.Contains(errs.String(), refusal) {
+			t.Errorf("a second server with %s: exit %d, want 1 with %q:\n%s", bus, code, refusal, errs)
+		}
 	}
 
 	successor := pgtest.Connect(t, databaseURL)
