@@ -158,6 +158,7 @@ func (l *InstanceLock) takeOn(ctx context.Context, conn *pgx.Conn, silence time.
 			if err := l.end(ctx, conn, now); err != nil {
 				return err
 			}
+			looks = 0 // another one may share it
 			continue
 		}
 		looks++

@@ -152,3 +152,18 @@ func TestInstancesWithACommonBusShareTheLock(t *testing.T) {
 	_, err = share()
 	require.ErrorIs(t, err, pg.ErrInstanceLocked)
 }
+
+// TestStartEndsTheSessionsOfDeadHoldersThatShare: one after the other.
+func TestStartEndsTheSessionsOfDeadHoldersThatShare(t *testing.T) {
+	t.Parallel()
+	url := pgtest.DatabaseURL(t)
+	link, through := forgettable(t, url)
+	for range 2 {
+		_, err := pg.ShareInstanceLockWithin(t.Context(), through, check, silence)
+		require.NoError(t, err)
+	}
+	link.Forget()
+	lock, err := pg.AcquireInstanceLockWithin(t.Context(), url, check, silence)
+	require.NoError(t, err)
+	require.NoError(t, lock.Close(t.Context()))
+}
