@@ -266,6 +266,6 @@ func (l *InstanceLock) Close(ctx context.Context) error {
 	// Unlock explicitly: Postgres notices a closed connection only a moment
 	// later, and a successor must not be refused in that moment. A lost
 	// connection has already released the lock, or a successor ends its session.
-	_ = pgdb.New(l.conn).UnlockInstance(ctx, pgdb.UnlockInstanceParams{Shared: l.shared, Key: instanceLockKey})
+	_ = pgdb.New(l.conn).UnlockInstance(ctx)
 	return l.conn.Close(ctx)
 }

@@ -2,7 +2,7 @@
 SELECT CASE WHEN @shared::boolean THEN pg_try_advisory_lock_shared(@key) ELSE pg_try_advisory_lock(@key) END::boolean;
 
 -- name: UnlockInstance :exec
-SELECT CASE WHEN @shared::boolean THEN pg_advisory_unlock_shared(@key) ELSE pg_advisory_unlock(@key) END;
+SELECT pg_advisory_unlock_all();
 
 -- name: EndLeases :exec
 UPDATE platform.leases SET expires_at = now() WHERE expires_at > now();

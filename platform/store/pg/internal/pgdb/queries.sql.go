@@ -35,15 +35,10 @@ func (q *Queries) TryLockInstance(ctx context.Context, arg TryLockInstanceParams
 }
 
 const unlockInstance = `-- name: UnlockInstance :exec
-SELECT CASE WHEN $1::boolean THEN pg_advisory_unlock_shared($2) ELSE pg_advisory_unlock($2) END
+SELECT pg_advisory_unlock_all()
 `
 
-type UnlockInstanceParams struct {
-	Shared bool
-	Key    int64
-}
-
-func (q *Queries) UnlockInstance(ctx context.Context, arg UnlockInstanceParams) error {
-	_, err := q.db.Exec(ctx, unlockInstance, arg.Shared, arg.Key)
+func (q *Queries) UnlockInstance(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, unlockInstance)
 	return err
 }
