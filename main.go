@@ -51,6 +51,7 @@ import (
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/backups"
 	"stampede/platform/watch/deadletters"
+	"stampede/platform/watch/instances"
 	"stampede/platform/watch/proof"
 	"stampede/platform/watch/tally"
 	"stampede/platform/watch/watchoffice"
@@ -276,6 +277,12 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	}); err != nil {
 		return err
 	}
+	if err := s.watch.Join(ctx, s.app, instances.Config{
+		Name: alarm.Instance(s.set.Addresses.Listen), Key: []byte(key), Previous: s.set.Keys.Previous(),
+		Clients: s.connections, Connections: int(s.set.Postgres.MaxConns) + 1, // and the lock's
+	}); err != nil {
+		return err
+	}
 	s.tally = s.watch.Tally
 	if err := s.openMail(); err != nil {
 		return err
@@ -384,7 +391,7 @@ func (s *server) openDoors(key []byte) error {
 		Admit: s.door.Admit, Refuses: door.Refuses, Paused: s.door.Paused,
 		Servers: slices.Concat(
 			s.payment.Preflight(), s.inventory.Preflight(),
-			s.watch.Preflight(s.connections, s.set.Alarms.Anywhere()),
+			s.watch.Preflight(s.set.Alarms.Anywhere()),
 		),
 		DB: s.Pools["seckill"], Standby: s.Standby, Pulse: s.Pulse, Redis: s.Redis, Bus: s.Bus, Outbox: s.Relay,
 		Clock: s.Clock, SigningKey: key, Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,

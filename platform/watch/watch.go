@@ -17,6 +17,7 @@ import (
 	"stampede/platform/watch/audit"
 	"stampede/platform/watch/backups"
 	"stampede/platform/watch/deadletters"
+	"stampede/platform/watch/instances"
 	"stampede/platform/watch/messages"
 	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/proof"
@@ -26,11 +27,12 @@ import (
 
 // Watch watches over one instance.
 type Watch struct {
-	Tally   *tally.Board // what the modules count in
-	backups *backups.Service
-	stores  *store.Stores
-	log     *slog.Logger
-	metrics prometheus.Registerer
+	Tally     *tally.Board // what the modules count in
+	backups   *backups.Service
+	instances *instances.Registry
+	stores    *store.Stores
+	log       *slog.Logger
+	metrics   prometheus.Registerer
 }
 
 // New returns the watch over these stores.
@@ -45,12 +47,23 @@ func (w *Watch) Backups(set backups.Settings, deps backups.Deps) (err error) {
 	return err
 }
 
-// Preflight returns the checks of the stores and of this instance, which holds so many
-// connections at most and sends its alarms somewhere or not.
-func (w *Watch) Preflight(connections int, alarmed bool) []preflight.Check {
+// Join reports this instance to the others until a stops, and refuses one that does not fit
+// them. Call it before Preflight and Open.
+func (w *Watch) Join(ctx context.Context, a *app.App, cfg instances.Config) (err error) {
+	cfg.Alone = w.stores.SingleInstance()
+	w.instances, err = instances.Join(ctx, a, cfg, instances.Deps{
+		DB: w.stores.Pools["platform"], Redis: w.stores.Redis, NATS: w.stores.Bus.Identity, Log: w.log,
+	})
+	return err
+}
+
+// Preflight returns the checks of the stores and of the instances; this one sends its alarms
+// somewhere or not.
+func (w *Watch) Preflight(alarmed bool) []preflight.Check {
 	s := w.stores
 	return append(preflight.Servers{
-		DB: s.Pools["platform"], Standby: s.Standby, Redis: s.Redis, Clock: s.Clock.Offset, NATS: s.Bus.Healthy, Disk: s.StreamDir, Connections: connections, Alarmed: alarmed,
+		DB: s.Pools["platform"], Standby: s.Standby, Redis: s.Redis, Clock: s.Clock.Offset, NATS: s.Bus.Healthy, Disk: s.StreamDir,
+		Running: w.instances.Sum, Alarmed: alarmed,
 	}.Checks(), w.backups.Preflight())
 }
 
@@ -74,7 +87,7 @@ func (w *Watch) Open(cfg Config, rt *httpx.Router) ([]app.Worker, error) {
 	if w.stores.SingleInstance() {
 		parts.StreamDir, parts.StreamBytes = w.stores.StreamDir, cfg.StreamBytes
 	}
-	workers, err := alarm.Workers(pool, w.stores.Pulse, cfg.Alarms, parts, w.log, w.metrics, cfg.Probes...)
+	workers, err := alarm.Workers(pool, w.stores.Pulse, cfg.Alarms, parts, w.log, w.metrics, append(cfg.Probes, w.instances.Probe())...)
 	if err != nil {
 		return nil, err
 	}

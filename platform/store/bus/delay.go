@@ -90,16 +90,11 @@ func (b *Bus) forward(ctx context.Context, h *held) {
 		return
 	}
 	_ = h.Ack() // after a lost ack it is redelivered, and EVENTS drops the duplicate
-	b.discard(ctx, h.Seq)
-}
-
-// discard removes a timer that has fired, so that the stream contains only
-// pending ones. A timer left behind by a failure here is eventually dropped by
-// the stream's bound.
-func (b *Bus) discard(ctx context.Context, seq uint64) {
+	// The stream contains only pending timers. One that is left behind by a failure here is
+	// dropped by the stream's bound.
 	s, err := b.js.Stream(ctx, streamDelayed)
 	if err == nil {
-		err = s.DeleteMsg(ctx, seq)
+		err = s.DeleteMsg(ctx, h.Seq)
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, jetstream.ErrMsgNotFound) && !errors.Is(err, nats.ErrNoResponders) {
 		b.cfg.Log.WarnContext(ctx, "fired timer not removed", "error", err)

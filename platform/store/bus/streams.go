@@ -137,6 +137,16 @@ func (b *Bus) copiesOf(ctx context.Context, stream string) (int, error) {
 // It costs one atomic load.
 func (b *Bus) EventsCreated() time.Time { return time.Unix(0, b.eventsCreated.Load()) }
 
+// Identity names the NATS that this instance uses: the same for every instance of it, and
+// another one after its store was lost. It is when EVENTS was created, asked of the server.
+func (b *Bus) Identity(ctx context.Context) (string, error) {
+	stream, err := b.stream(ctx, streamEvents)
+	if err != nil {
+		return "", err
+	}
+	return stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano), nil
+}
+
 // streamOf returns the stream of a publisher's subject, "" for none.
 func (b *Bus) streamOf(subject string) string {
 	if q := b.queueOf(subject); q != nil {

@@ -59,10 +59,7 @@ func Probes(pool *pgxpool.Pool, p Parts) []Probe {
 		p.Postgres = pool.Ping
 	}
 	p.Redis = shared(p.Redis)
-	instance := "instance " + p.Listen
-	if host, err := os.Hostname(); err == nil {
-		instance += " on " + host
-	}
+	instance := Instance(p.Listen)
 	probes := []Probe{
 		ping(BusUnhealthy, instance, unwellFor, but(bus.ErrFull, p.Bus.Healthy)),
 		ping(GrantsFull, "stream of grants", unwellFor, only(bus.ErrFull, p.Bus.Healthy)),
@@ -75,6 +72,14 @@ func Probes(pool *pgxpool.Pool, p Parts) []Probe {
 		probes = append(probes, diskSpace(p.StreamDir, p.StreamBytes))
 	}
 	return probes
+}
+
+// Instance names an instance for the operator, by its address and its machine.
+func Instance(listen string) string {
+	if host, err := os.Hostname(); err == nil {
+		return "instance " + listen + " on " + host
+	}
+	return "instance " + listen
 }
 
 // shared is a look whose result two probes use that ask at the same time.

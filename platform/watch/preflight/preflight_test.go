@@ -15,6 +15,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/instances"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -55,7 +56,10 @@ func TestServers(t *testing.T) {
 	t.Parallel()
 	pool, rdb := pgtest.DB(t), pgtest.Redis(t)
 	good := Servers{
-		DB: pool, Redis: rdb, Connections: 100, Disk: t.TempDir(), Alarmed: true,
+		DB: pool, Redis: rdb, Disk: t.TempDir(), Alarmed: true,
+		Running: func(context.Context) (instances.Shop, error) {
+			return instances.Shop{Instances: 2, Clients: 100, Connections: 80}, nil
+		},
 		Clock: func() (time.Duration, time.Duration) { return time.Millisecond, 0 },
 		NATS:  func(context.Context) error { return nil },
 	}
@@ -69,13 +73,16 @@ func TestServers(t *testing.T) {
 		return worst
 	}
 	ready := lines(good, Need{Units: 10, Shoppers: 100})
-	for _, code := range []string{"nats", "standby", "memory", "disk", "clock", "connections", "alarm-addresses", "alarms"} {
+	for _, code := range []string{"nats", "standby", "memory", "disk", "clock", "connections", "postgres-connections", "alarm-addresses", "alarms"} {
 		require.Equal(t, "level of "+code, ready[code].Level, OK)
 	}
 
 	require.NoError(t, tooHot.Raise(t.Context(), pool, "item 7", "hot"))
 	bad := good
 	bad.Alarmed = false
+	bad.Running = func(context.Context) (instances.Shop, error) {
+		return instances.Shop{Instances: 2, Clients: 100, Connections: 1 << 20}, nil
+	}
 	log := slog.New(slog.DiscardHandler)
 	a := app.New(log)
 	t.Cleanup(func() { _ = a.Stop(context.WithoutCancel(t.Context())) })
@@ -95,11 +102,12 @@ func TestServers(t *testing.T) {
 		"disk":        {Stop, bad.Disk, ""},
 		"standby":     {Warning, "", ""},
 		"clock":       {Warning, "Redis", "Redis is 5s behind this machine."},
-		"connections": {Warning, "", "101 shoppers are expected; this instance can hold 100 connections."},
+		"connections": {Warning, "", "101 shoppers are expected; 2 running instances can hold 100 connections."},
 		"backup":      {Warning, "", "Postgres archives nothing (archive_mode is off): a lost disk loses every order since the last backup."},
 		"alarms":      {Warning, "preflight-test item 7", ""},
 
-		"alarm-addresses": {Warning, "", "Alarms are only in the back office's list: no phone, e-mail address or webhook gets them."},
+		"postgres-connections": {Warning, "", ""},
+		"alarm-addresses":      {Warning, "", "Alarms are only in the back office's list: no phone, e-mail address or webhook gets them."},
 	} {
 		got := found[code]
 		if got.Level != want.Level || got.Subject != want.Subject || want.Found != "" && got.Found != want.Found || got.Next == "" || got.NextZH == "" {

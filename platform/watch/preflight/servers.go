@@ -16,6 +16,7 @@ import (
 	"stampede/platform/store/pg"
 	"stampede/platform/store/redisx"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/instances"
 )
 
 // Servers are the parts of an instance that its checks look at.
@@ -31,8 +32,8 @@ type Servers struct {
 	// Disk is a folder on the disk that grows with a sale, "" where that is another
 	// machine's.
 	Disk string
-	// Connections is how many clients this instance holds.
-	Connections int
+	// Running is what the running instances have in sum.
+	Running func(ctx context.Context) (instances.Shop, error)
 	// Alarmed is whether the settings send alarms anywhere.
 	Alarmed bool
 }
@@ -93,6 +94,13 @@ func (s Servers) Checks() []Check {
 				"Raise the limit of open files (LimitNOFILE, ulimit -n) or start more instances behind the proxy.",
 				"提高打开文件数上限（LimitNOFILE、ulimit -n），或在代理后增加实例。",
 			}, Look: s.connections,
+		},
+		{
+			Code: "postgres-connections", Titles: fault.Text{"Connections to Postgres", "数据库连接"},
+			Next: fault.Text{
+				"Raise max_connections of Postgres, which needs its restart, or lower --max-conns on every instance.",
+				"调高 Postgres 的 max_connections（需重启数据库），或调低每个实例的 --max-conns。",
+			}, Look: s.postgresConnections,
 		},
 		{
 			Code: "backup", Titles: fault.Text{"Backup of the database", "数据库备份"},
@@ -253,14 +261,40 @@ func (s Servers) clocks(ctx context.Context, _ Need) (found []Finding, err error
 	return found, nil
 }
 
-func (s Servers) connections(_ context.Context, need Need) ([]Finding, error) {
-	if need.Shoppers == 0 {
-		return []Finding{{OK, "", fault.T("This instance can hold {most} connections. Enter the expected number of shoppers to compare.",
-			"本实例可承载 {most} 个连接；未填写预计人数，未作比较。", "most", s.Connections)}}, nil
+func (s Servers) connections(ctx context.Context, need Need) ([]Finding, error) {
+	shop, err := s.Running(ctx)
+	if err != nil {
+		return nil, err
 	}
-	f := Finding{OK, "", fault.T("{expected} shoppers are expected; this instance can hold {most} connections.",
-		"预计 {expected} 人；本实例可承载 {most} 个连接。", "expected", need.Shoppers, "most", s.Connections)}
-	if need.Shoppers > s.Connections {
+	if need.Shoppers == 0 {
+		return []Finding{{OK, "", fault.T("{instances} running instances can hold {most} connections. Enter the expected number of shoppers to compare.",
+			"运行中的 {instances} 个实例可承载 {most} 个连接；未填写预计人数，未作比较。", "instances", shop.Instances, "most", shop.Clients)}}, nil
+	}
+	f := Finding{OK, "", fault.T("{expected} shoppers are expected; {instances} running instances can hold {most} connections.",
+		"预计 {expected} 人；运行中的 {instances} 个实例可承载 {most} 个连接。", "expected", need.Shoppers, "instances", shop.Instances, "most", shop.Clients)}
+	if int64(need.Shoppers) > shop.Clients {
+		f.Level = Warning
+	}
+	return []Finding{f}, nil
+}
+
+// postgresConnections compares what all instances may open with what Postgres leaves them
+// beside its reserved connections and those of other programs.
+func (s Servers) postgresConnections(ctx context.Context, _ Need) ([]Finding, error) {
+	shop, err := s.Running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var free int64
+	if err := s.DB.QueryRow(ctx, `
+		SELECT sum(setting::bigint * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END)::bigint - (
+			SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT LIKE 'stampede%')
+		FROM pg_settings WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')`).Scan(&free); err != nil {
+		return nil, fmt.Errorf("read the connections of Postgres: %w", err)
+	}
+	f := Finding{OK, "", fault.T("{instances} running instances open up to {wanted} connections to Postgres, which has {free} for them.",
+		"运行中的 {instances} 个实例最多打开 {wanted} 个数据库连接，Postgres 可提供 {free} 个。", "instances", shop.Instances, "wanted", shop.Connections, "free", free)}
+	if shop.Connections > free {
 		f.Level = Warning
 	}
 	return []Finding{f}, nil

@@ -57,3 +57,17 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 	require.Equal(t, "exit code", in.Stop(), 1)
 	require.Contains(t, "the errors", in.Err.String(), refusal)
 }
+
+// A second server whose key the first does not accept would refuse a share of its logins: it does not start.
+func TestServersShareTheSigningKey(t *testing.T) {
+	t.Parallel()
+	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.StartServer(t).URL
+	shop.Serve(t, databaseURL, redisURL, "--nats-url="+natsURL)
+	out, errs := shop.NewConsole(), shop.NewConsole()
+	code := shop.Run(t.Context(), []string{
+		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
+		"--signing-key=" + strings.Repeat("another key ", 4), "--nats-url=" + natsURL,
+	}, out, errs)
+	require.Equal(t, "exit code", code, 38)
+	require.Contains(t, "the errors", errs.String(), "this instance does not fit those that serve this database: the logins that instance 127.0.0.1:")
+}

@@ -1,0 +1,151 @@
+package instances
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/app"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// every is how often the tests' instances report.
+const every = 200 * time.Millisecond
+
+// shop is what its instances share.
+type shop struct {
+	db  *pgxpool.Pool
+	rdb redis.UniversalClient
+}
+
+const key, other = "the key of every instance, 32 bytes long", "another key that has 32 bytes, too"
+
+// join starts an instance, whose stop leaves the others.
+func (s shop) join(t *testing.T, cfg Config, nats string) (*Registry, *app.App, error) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	a := app.New(log)
+	t.Cleanup(func() { _ = a.Stop(context.WithoutCancel(t.Context())) })
+	r, err := join(t.Context(), a, cfg, Deps{
+		DB: s.db, Redis: s.rdb, NATS: func(context.Context) (string, error) { return nats, nil }, Log: log,
+	}, every)
+	return r, a, err
+}
+
+// An instance that does not fit those that run is refused within one report of theirs; a key
+// that each accepts from the other fits, and so does an instance after the other's stop.
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	s := shop{pgtest.DB(t), pgtest.Redis(t)}
+	a := Config{Name: "a", Key: []byte(key), Clients: 100, Connections: 40}
+	first, firstApp, err := s.join(t, a, "one")
+	require.NoError(t, err)
+
+	b := Config{Name: "b", Key: []byte(other), Previous: [][]byte{[]byte(key)}, Clients: 200, Connections: 20}
+	beside := shop{s.db, pgtest.Redis(t)}
+	for name, refused := range map[string]struct {
+		shop shop
+		cfg  Config
+		nats string
+		want string
+	}{
+		"key":   {s, b, "one", "the logins that b signed are refused by a"},
+		"Redis": {beside, Config{Name: "b", Key: []byte(key)}, "one", "Redis is not the same server for"},
+		"NATS":  {s, Config{Name: "b", Key: []byte(key)}, "two", "NATS is not the same server for a and for b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, app, err := refused.shop.join(t, refused.cfg, refused.nats)
+			require.NoError(t, app.Stop(t.Context())) // it reports no longer
+			if err == nil || !strings.Contains(err.Error(), refused.want) || !strings.Contains(err.Error(), "--nats-url") {
+				t.Fatalf("refused with %v, want %q", err, refused.want)
+			}
+			coded, ok := errors.AsType[differsError](err)
+			require.Equal(t, "exit code", ok && coded.ExitCode() == exitDiffers, true)
+		})
+	}
+
+	b.Key, b.Previous = []byte(key), [][]byte{[]byte(other)}
+	_, _, err = s.join(t, b, "one")
+	require.NoError(t, err)
+	sum, err := first.Sum(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "the running instances", sum, Shop{Instances: 2, Clients: 300, Connections: 60})
+
+	require.NoError(t, firstApp.Stop(t.Context()))
+	_, _, err = s.join(t, Config{Name: "c", Key: []byte(other), Previous: [][]byte{[]byte(key)}}, "one")
+	require.NoError(t, err)
+}
+
+// The row of an instance that was killed delays one that differs for as long as it counts;
+// one that runs alone by the instance lock waits for none.
+func TestKilledInstance(t *testing.T) {
+	t.Parallel()
+	s := shop{pgtest.DB(t), pgtest.Redis(t)}
+	report := func(age time.Duration) {
+		pgtest.Exec(t, s.db, `INSERT INTO platform.instances VALUES ($1, 'killed', 'x', '{x}', 'x', 'x', 1, 1, clock_timestamp() - $2::interval)
+			ON CONFLICT (instance) DO UPDATE SET at = EXCLUDED.at`, strings.Repeat("0", 32), age)
+	}
+	report(0)
+	_, app, err := s.join(t, Config{Name: "a", Key: []byte(key), Alone: true}, "one")
+	require.NoError(t, err)
+	require.NoError(t, app.Stop(t.Context()))
+	require.Equal(t, "rows", pgtest.Read[int64](t, s.db, `SELECT count(*) FROM platform.instances`), 0)
+
+	const left = 2 * time.Second
+	report(runsFor - left)
+	began := time.Now()
+	_, _, err = s.join(t, Config{Name: "a", Key: []byte(key)}, "one")
+	require.NoError(t, err)
+	if waited := time.Since(began); waited < left/2 {
+		t.Errorf("waited %s for the row of a killed instance that counts for %s", waited, left)
+	}
+}
+
+// While running instances differ, each finds the same.
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	fits := func(name string) row {
+		return row{Name: name, Signs: "k", Accepts: []string{"k"}, Redis: "r", Nats: "n"}
+	}
+	odd := fits("b")
+	odd.Signs, odd.Accepts, odd.Redis, odd.Nats = "l", []string{"l", "k"}, "s", ""
+	for name, c := range map[string]struct {
+		running []row
+		want    string
+	}{
+		"none":    {nil, "[]"},
+		"all fit": {[]row{fits("a"), fits("b"), fits("c")}, "[]"},
+		"one is odd": {[]row{fits("a"), odd, fits("c")}, "[{signing key the logins that b signed are refused by a, c} " +
+			"{Redis Redis is not the same server for a, c and for b}]"},
+	} {
+		require.Equal(t, name, fmt.Sprint(differences(c.running)), c.want)
+	}
+}
+
+// A Redis keeps its identity for all, and a Redis that was emptied gets a new one.
+func TestRedisIdentity(t *testing.T) {
+	t.Parallel()
+	s := shop{pgtest.DB(t), pgtest.Redis(t)}
+	r := &Registry{deps: Deps{Redis: s.rdb}}
+	read := func() string {
+		id, err := r.redisIdentity(t.Context())
+		require.NoError(t, err)
+		return id
+	}
+	first := read()
+	require.Equal(t, "asked again", read(), first)
+	require.NoError(t, s.rdb.Del(t.Context(), redisKey).Err())
+	if again := read(); again == first || again == "" {
+		t.Errorf("the identity of an emptied Redis is %q, which was %q", again, first)
+	}
+}
