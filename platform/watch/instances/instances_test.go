@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,11 +34,17 @@ const key, other = "the key of every instance, 32 bytes long", "another key that
 // join starts an instance, whose stop leaves the others.
 func (s shop) join(t *testing.T, cfg Config, nats string) (*Registry, *app.App, error) {
 	t.Helper()
+	return s.joinAt(t, cfg, func() string { return nats })
+}
+
+// joinAt is join with a NATS that changes.
+func (s shop) joinAt(t *testing.T, cfg Config, nats func() string) (*Registry, *app.App, error) {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	a := app.New(log)
 	t.Cleanup(func() { _ = a.Stop(context.WithoutCancel(t.Context())) })
 	r, err := join(t.Context(), a, cfg, Deps{
-		DB: s.db, Redis: s.rdb, NATS: func(context.Context) (string, error) { return nats, nil }, Log: log,
+		DB: s.db, Redis: s.rdb, NATS: func(context.Context) (string, error) { return nats(), nil }, Log: log,
 	}, every)
 	return r, a, err
 }
@@ -84,6 +91,34 @@ func TestJoin(t *testing.T) {
 	require.NoError(t, firstApp.Stop(t.Context()))
 	_, _, err = s.join(t, Config{Name: "c", Key: []byte(other), Previous: [][]byte{[]byte(key)}}, "one")
 	require.NoError(t, err)
+}
+
+// A difference that appears while instances run is found by each of them.
+func TestRunningInstancesBeginToDiffer(t *testing.T) {
+	t.Parallel()
+	s := shop{pgtest.DB(t), pgtest.Redis(t)}
+	var moved atomic.Bool
+	a, _, err := s.join(t, Config{Name: "a", Key: []byte(key)}, "one")
+	require.NoError(t, err)
+	b, _, err := s.joinAt(t, Config{Name: "b", Key: []byte(key)}, func() string {
+		if moved.Load() {
+			return "two"
+		}
+		return "one"
+	})
+	require.NoError(t, err)
+	found := func(r *Registry) string {
+		all, err := r.Probe().Look(t.Context())
+		require.NoError(t, err)
+		return fmt.Sprint(all)
+	}
+	require.Equal(t, "differences", found(a)+found(b), "[][]")
+	moved.Store(true)
+	for _, r := range []*Registry{a, b} {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			return found(r) == "[{NATS NATS is not the same server for a and for b}]"
+		}, "the difference")
+	}
 }
 
 // The row of an instance that was killed delays one that differs for as long as it counts;
