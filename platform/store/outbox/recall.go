@@ -40,7 +40,7 @@ func (r *Relay) recall(ctx context.Context) {
 	r.again.Add(float64(found.all))
 	switch {
 	case found.lost > 0:
-		r.log.WarnContext(ctx, "EVENTS was recreated, resending its lost events", "rows", found.all, "created", created)
+		r.log.WarnContext(ctx, "NATS lost its stream EVENTS, so the events that were only there are sent again; nothing needs to be done", "rows", found.all, "created", created)
 	case found.all > 0:
 		r.log.InfoContext(ctx, "resending events from around the creation of EVENTS", "rows", found.all, "created", created)
 	}

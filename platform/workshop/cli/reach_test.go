@@ -40,6 +40,7 @@ func TestUnusableStores(t *testing.T) {
 	stranger.User, elsewhere.Path = url.UserPassword("stranger", "planted-secret"), "/nowhere"
 	redisAddr := redistest.Start(t).Addr
 	natsAddr := natsServer(t, false)
+	fullPostgres := listen(t, answerAsFullPostgres)
 	oldPostgres, oldRedis, oldNATS := listen(t, answerAsPostgres13), listen(t, answerAsRedis6), listen(t, answerAsNATS211)
 
 	for _, c := range []struct {
@@ -54,6 +55,7 @@ func TestUnusableStores(t *testing.T) {
 		{"wrong login for Postgres", database(stranger.String()), 33, "PostgreSQL at %s refuses the user or the password (", "postgres://" + theirs.Host + theirs.Path},
 		{"no such database", database(elsewhere.String()), 34, "PostgreSQL at %s has no such database: create it, or " + byDatabase + ".", "postgres://" + theirs.Host + "/nowhere"},
 		{"an old Postgres", database("postgres://u:planted-secret@" + oldPostgres + "/shop?sslmode=disable"), 35, "PostgreSQL at %s is version 13.4: upgrade it to 15 or newer, or " + byDatabase + ".", "postgres://" + oldPostgres + "/shop"},
+		{"a full Postgres", database("postgres://u:planted-secret@" + fullPostgres + "/shop?sslmode=disable"), 36, "PostgreSQL at %s has no connection left: raise its max_connections above the sum of --max-conns over all instances, or lower --max-conns, or " + byDatabase + ".", "postgres://" + fullPostgres + "/shop"},
 		{"NATS for a Postgres", database("postgres://u:planted-secret@" + natsAddr + "/shop"), 36, "The server at %s cannot be used as PostgreSQL (", "postgres://" + natsAddr + "/shop"},
 
 		{"no Redis there", redisStore("redis://:planted-secret@" + closed + "/0"), 30, "Nothing listens at %s: start Redis there, or " + byRedis + ".", "redis://" + closed + "/0"},
@@ -70,7 +72,7 @@ func TestUnusableStores(t *testing.T) {
 		{"no host of NATS", natsStore("nats://h.invalid:4222"), 31, "The host name of %s does not resolve here: " + byNATS + ", or DNS.", "nats://h.invalid:4222"},
 		{"wrong login for NATS", natsStore("nats://u:planted-secret@" + natsServer(t, true)), 33, "NATS at %s refuses the user or the password (", "nats://"},
 		{"an old NATS", natsStore("nats://" + oldNATS), 35, "NATS at %s is version 2.11.8: upgrade it to 2.12 or newer, or " + byNATS + ".", "nats://" + oldNATS},
-		{"NATS without JetStream", natsStore("nats://" + natsAddr), 36, "The server at %s cannot be used as NATS (", "nats://" + natsAddr},
+		{"NATS without JetStream", natsStore("nats://" + natsAddr), 36, "NATS at %s runs without JetStream: enable it there (jetstream { store_dir: …, sync_interval: always }), or " + byNATS + ".", "nats://" + natsAddr},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -177,6 +179,15 @@ func answerAsPostgres13(c net.Conn) {
 	if b.Flush() == nil {
 		_, _ = b.Receive() // the client's closing message
 	}
+}
+
+func answerAsFullPostgres(c net.Conn) {
+	b := pgproto3.NewBackend(c, c)
+	if _, err := b.ReceiveStartupMessage(); err != nil {
+		return
+	}
+	b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "53300", Message: "sorry, too many clients already"})
+	_ = b.Flush() // the client goes with the error
 }
 
 func answerAsRedis6(c net.Conn) {

@@ -194,9 +194,12 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 		if c.NATSURL == "" {
 			said.say(ctx, fmt.Sprintf("The embedded NATS keeps its streams in %s (--nats-dir)", c.NATSDir), "embedded nats", "folder", c.NATSDir)
 		}
-		health := "http://" + c.Addresses.OpsListen + "/readyz"
-		said.say(ctx, fmt.Sprintf("Stampede %s serves %s; health at %s", version, c.Addresses.BaseURL(), health),
-			"serving", "version", version, "url", c.Addresses.BaseURL(), "health", health)
+		health, url, at := "http://"+c.Addresses.OpsListen+"/readyz", c.Addresses.BaseURL(), ""
+		if c.Addresses.PublicURL != "" { // a proxy's
+			at = "; listens at " + c.Addresses.Listen
+		}
+		said.say(ctx, fmt.Sprintf("Stampede %s serves %s%s; health at %s", version, url, at, health),
+			"serving", "version", version, "url", url, "listen", c.Addresses.Listen, "health", health)
 		desk, err := backOffice(ctx, s, c.Addresses.BaseURL(), c.Logs.LogFormat)
 		if err == nil {
 			said.say(ctx, "The back office is at "+desk, "back office", "url", desk)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/config"
@@ -49,6 +50,13 @@ func (s store) unusable(err error) error {
 	}
 	if old, ok := errors.AsType[tooOldError](err); ok {
 		return tell(exitStoreTooOld, "%s at %s is version %s: upgrade it to %s or newer, or %s.", s.name, at, old.version, s.least, correct)
+	}
+	full, _ := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return tell(exitStoreOther, "%s at %s runs without JetStream: enable it there (jetstream { store_dir: …, sync_interval: always }), or %s.", s.name, at, correct)
+	case full != nil && full.Code == "53300": // too_many_connections
+		return tell(exitStoreOther, "%s at %s has no connection left: raise its max_connections above the sum of --max-conns over all instances, or lower --max-conns, or %s.", s.name, at, correct)
 	}
 	switch exit := complaint(err); exit {
 	case exitStoreLogin:

@@ -62,7 +62,8 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 func TestServersShareTheSigningKey(t *testing.T) {
 	t.Parallel()
 	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.StartServer(t).URL
-	shop.Serve(t, databaseURL, redisURL, "--nats-url="+natsURL)
+	in := shop.Serve(t, databaseURL, redisURL, "--nats-url="+natsURL, "--public-url=http://127.0.0.1:8080")
+	require.Contains(t, "the output behind a proxy", in.Out.String(), "serves http://127.0.0.1:8080; listens at 127.0.0.1:")
 	out, errs := shop.NewConsole(), shop.NewConsole()
 	code := shop.Run(t.Context(), []string{
 		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
