@@ -66,7 +66,7 @@ func remindAll(t testing.TB, shoppers int) (perMessage float64) {
 	made := time.Since(began)
 	b.dueNow()
 	for n := 1; n > 0; {
-		n, err = b.batch(t.Context(), true)
+		n, err = b.batch(t.Context(), lane{offers: true})
 		require.NoError(t, err)
 	}
 	took := time.Since(began)

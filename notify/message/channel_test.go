@@ -102,7 +102,7 @@ func TestWeChatOutage(t *testing.T) {
 			b.happens(orderevent.SubjectCreated, pending(b.linked(srv, "", "open-wu"), time.Now().Add(time.Hour)))
 			for range 3 {
 				b.dueNow()
-				_, err := b.batch(t.Context(), false)
+				_, err := b.batch(t.Context(), lane{})
 				require.NoError(t, err)
 			}
 			require.Equal(t, "rows while all are away", b.rows(), "won sent sms 138****8000 1, won waiting "+channel+"  0")
@@ -152,7 +152,7 @@ func TestWhatWaitsForWeChat(t *testing.T) {
 	b.happens(orderevent.SubjectCreated, pending(b.linked(srv, hangzhou, "open-li"), time.Now().Add(time.Hour)))
 	b.dueNow()
 	for _, offers := range []bool{false, true} {
-		_, err := b.batch(t.Context(), offers)
+		_, err := b.batch(t.Context(), lane{offers: offers})
 		require.NoError(t, err)
 	}
 	require.Equal(t, "rows while WeChat is away", b.rows(), "reminder waiting wechat-mini  0, won waiting wechat-mini  0")

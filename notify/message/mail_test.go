@@ -13,6 +13,7 @@ import (
 	"net/mail"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -210,6 +211,63 @@ func TestOrdersDoNotWaitForOffers(t *testing.T) {
 	pgtest.Eventually(t, 10*time.Second, func() bool { return b.count(sent) == 1 }, "the SMS about the order is sent")
 }
 
+// SMS about orders do not wait for e-mails about orders, each of which a hanging mail server holds for 20 s. An e-mail that
+// the server refuses is not dead while the gateway is away, and one that both refuse is.
+func TestSMSDoNotWaitForMail(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	srv := b.withMail()
+	hangs, answers := make(chan struct{}, 1), make(chan struct{})
+	srv.Data = func(net.Conn) error {
+		select {
+		case hangs <- struct{}{}:
+		default:
+		}
+		<-answers
+		return nil
+	}
+	won := func(phone, email string) {
+		b.happens(orderevent.SubjectCreated, pending(b.addressed(phone, email), time.Now().Add(time.Hour)))
+	}
+	for i := range 2 * sideBySide {
+		won("", strconv.Itoa(i)+"@example.com")
+	}
+	answer := sync.OnceFunc(func() { close(answers) })
+	sends(t, b.Service)
+	t.Cleanup(answer)
+	<-hangs
+	won(hangzhou, "he@example.com")
+	pgtest.Eventually(t, 10*time.Second, func() bool { return b.count(sent) == 1 }, "the SMS is sent")
+	require.Equal(t, "channel", pgtest.Read[string](t, b.db, `SELECT channel FROM notify.messages WHERE state = 'sent'`), channelSMS)
+	answer()
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.count(sent) == 2*sideBySide+1 }, "the e-mails are sent")
+	require.Equal(t, "attempts", pgtest.Read[int64](t, b.db, `SELECT sum(attempts) FROM notify.messages`), 2*sideBySide+1)
+}
+
+// What e-mail refuses is dead if SMS has refused it too. While the gateway is away it waits for both.
+func TestMailRefusesWhatWaitsForSMS(t *testing.T) {
+	t.Parallel()
+	const refused, away = "+8613800138001", "+8613800138002"
+	b := setup(t, func(_ int, m sms.Message) int {
+		return map[string]int{refused: http.StatusUnprocessableEntity, away: http.StatusServiceUnavailable}[m.Phone]
+	})
+	srv := b.withMail()
+	srv.Rcpt = func(string) error {
+		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "unknown"}
+	}
+	for _, phone := range []string{refused, away} {
+		b.happens(orderevent.SubjectCreated, pending(b.addressed(phone, "gone@example.com"), time.Now().Add(time.Hour)))
+	}
+	states := func() string {
+		return pgtest.Read[string](t, b.db, `SELECT string_agg(concat_ws(' ', state, channel, by_mail, others_away), ', ' ORDER BY user_id) FROM notify.messages`)
+	}
+	for i, want := range []string{"waiting sms t f, waiting sms t t", "dead email f f, waiting email f f"} {
+		_, err := b.batch(t.Context(), lane{mail: i == 1})
+		require.NoError(t, err)
+		require.Equal(t, "messages", states(), want)
+	}
+}
+
 // While messages about orders fill whole batches, offers leave them the provider's rate.
 func TestOffersWaitForABacklogOfOrders(t *testing.T) {
 	t.Parallel()
@@ -229,8 +287,8 @@ func TestOffersWaitForABacklogOfOrders(t *testing.T) {
 	b.opens(5, 10*time.Minute, users...)
 	require.NoError(t, b.remind(t.Context()))
 	b.dueNow()
-	b.limit.SetLimit(300) // half a second, in which offers would come between
-	b.backlog.Store(true) // the batch before was full
+	b.limit.SetLimit(300)        // half a second, in which offers would come between
+	b.backlog[false].Store(true) // the batch before was full
 	sends(t, b.Service)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.count(waiting) == 0 }, "all are sent")
 	for i, m := range b.gw.taken[:won] {

@@ -79,7 +79,7 @@ func TestBudgetStopsRemindersOnly(t *testing.T) {
 // What costs nothing, or no more than is left of the budget, is not refused while another message asks for more.
 func TestBudgetIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
-	b := &work{offers: true, rules: Rules{ShopperMessageSettings: ShopperMessageSettings{Budget: 10}}}
+	b := &work{lane: lane{offers: true}, rules: Rules{ShopperMessageSettings: ShopperMessageSettings{Budget: 10}}}
 	b.room.Store(1)
 	stop := make(chan struct{})
 	ended := make(chan struct{})

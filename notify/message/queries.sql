@@ -9,31 +9,36 @@ ON CONFLICT ON CONSTRAINT message_is_made_once DO NOTHING;
 -- Claims the next due messages of one sort, each for one sender. A claim ends by itself when its process dies. The planner
 -- assumes arrays to be short and finds the rows by their key.
 WITH due AS MATERIALIZED (
-    SELECT o.id, o.user_id FROM notify.messages o WHERE o.state = 'waiting' AND o.offer = @offer AND o.next_try <= clock_timestamp()
+    SELECT o.id, o.user_id FROM notify.messages o WHERE o.state = 'waiting' AND o.by_mail = @by_mail AND o.offer = @offer AND o.next_try <= clock_timestamp()
     ORDER BY o.next_try LIMIT @most FOR UPDATE SKIP LOCKED
 )
 UPDATE notify.messages m SET attempts = m.attempts + 1, next_try = clock_timestamp() + @claimed_for::interval
 FROM (SELECT unnest(array_agg(id)) AS id, unnest(array_agg(user_id)) AS user_id FROM due) d
 LEFT JOIN notify.message_preferences p ON p.user_id = d.user_id
 WHERE m.id = d.id
-RETURNING m.id, m.kind, m.about, m.user_id, m.order_no, m.facts, m.attempts, m.expires_at,
+RETURNING m.id, m.kind, m.about, m.user_id, m.order_no, m.facts, m.attempts, m.expires_at, m.others_away,
     coalesce(p.offers, true)::boolean AS wants_offers, coalesce(p.language, '')::text AS language;
 
 -- name: Settle :exec
--- Notes what became of claimed messages, and counts what has ended. One that was dropped or forgotten meanwhile names no recipient.
+-- Notes what became of claimed messages, and counts what has ended, in one order for all who do. What was not tried keeps
+-- what its last attempt said. One that was dropped or forgotten meanwhile names no recipient.
 WITH s AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@states::text[]) AS state, unnest(@reasons::text[]) AS reason, unnest(@channels::text[]) AS channel,
-        unnest(@recipients::text[]) AS recipient, unnest(@parts::int[]) AS parts, unnest(@next_tries::timestamptz[]) AS next_try, unnest(@tried::int[]) AS tried
+        unnest(@recipients::text[]) AS recipient, unnest(@parts::int[]) AS parts, unnest(@next_tries::timestamptz[]) AS next_try, unnest(@tried::int[]) AS tried,
+        unnest(@by_mails::boolean[]) AS by_mail, unnest(@others_aways::boolean[]) AS others_away
 ), settled AS (
-    UPDATE notify.messages m SET state = CASE WHEN s.state = 'waiting' THEN m.state ELSE s.state END, reason = s.reason, channel = s.channel, parts = s.parts,
-        recipient = CASE WHEN m.state = 'waiting' THEN s.recipient ELSE '' END, next_try = s.next_try, attempts = m.attempts - 1 + s.tried, updated_at = clock_timestamp()
+    UPDATE notify.messages m SET state = CASE WHEN s.state = 'waiting' THEN m.state ELSE s.state END,
+        reason = CASE WHEN s.state = 'waiting' AND s.tried = 0 THEN m.reason ELSE s.reason END,
+        channel = CASE WHEN s.state = 'waiting' AND s.tried = 0 THEN m.channel ELSE s.channel END,
+        recipient = CASE WHEN m.state <> 'waiting' THEN '' WHEN s.state = 'waiting' AND s.tried = 0 THEN m.recipient ELSE s.recipient END,
+        parts = s.parts, by_mail = s.by_mail, others_away = s.others_away, next_try = s.next_try, attempts = m.attempts - 1 + s.tried, updated_at = clock_timestamp()
     FROM s WHERE m.id = s.id AND m.state IN ('waiting', 'dropped')
     RETURNING m.kind, s.channel, s.state, s.parts
 )
 INSERT INTO notify.message_days AS d (day, kind, channel, sent, parts, dead, dropped)
 SELECT @day::date, kind, channel, count(*) FILTER (WHERE state = 'sent'), coalesce(sum(parts) FILTER (WHERE state = 'sent'), 0),
     count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'dropped')
-FROM settled WHERE state <> 'waiting' GROUP BY kind, channel
+FROM settled WHERE state <> 'waiting' GROUP BY kind, channel ORDER BY kind, channel
 ON CONFLICT (day, kind, channel) DO UPDATE SET sent = d.sent + excluded.sent, parts = d.parts + excluded.parts,
     dead = d.dead + excluded.dead, dropped = d.dropped + excluded.dropped;
 
@@ -61,7 +66,7 @@ WITH dead AS MATERIALIZED (
         AND (o.kind NOT IN ('won', 'deadline') OR o.expires_at > clock_timestamp())
     ORDER BY o.id LIMIT @most FOR UPDATE SKIP LOCKED
 )
-UPDATE notify.messages m SET state = 'waiting', attempts = 0, next_try = clock_timestamp(), updated_at = clock_timestamp(),
+UPDATE notify.messages m SET state = 'waiting', by_mail = false, attempts = 0, next_try = clock_timestamp(), updated_at = clock_timestamp(),
     expires_at = CASE WHEN m.kind IN ('won', 'deadline') THEN m.expires_at ELSE greatest(m.expires_at, clock_timestamp() + @again_for::interval) END
 FROM (SELECT unnest(array_agg(id)) AS id FROM dead) d WHERE m.id = d.id
 RETURNING m.id;

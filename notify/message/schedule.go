@@ -44,12 +44,6 @@ func (s *Service) work(ctx context.Context) error {
 	return lease.Campaign(ctx, s.deps.DB, s.deps.Log, "messages", s.holder, leaderLife, "messages are not sent, trying again", s.lead)
 }
 
-// What wakes the sender, by the sort of messages.
-const (
-	dueOrders = `EXISTS (SELECT FROM notify.messages WHERE state = 'waiting' AND offer = false AND next_try <= clock_timestamp())`
-	dueOffers = `EXISTS (SELECT FROM notify.messages WHERE state = 'waiting' AND offer AND next_try <= clock_timestamp())`
-)
-
 // lead makes what is due by the clock, and sends what there is, until ctx ends.
 func (s *Service) lead(ctx context.Context, _ int64) error {
 	loops, ctx := errgroup.WithContext(ctx)
@@ -63,8 +57,9 @@ func (s *Service) lead(ctx context.Context, _ int64) error {
 		return err
 	}}
 	loops.Go(func() error { return loop.Run(ctx) })
-	loops.Go(func() error { return s.sendLoop(ctx, false) })
-	loops.Go(func() error { return s.sendLoop(ctx, true) })
+	for _, l := range lanes {
+		loops.Go(func() error { return s.sendLoop(ctx, l) })
+	}
 	return loops.Wait()
 }
 

@@ -63,23 +63,33 @@ const (
 	reasonUnclear      = "it may have been sent"
 )
 
-// sendLoop sends what is due of one sort. Each has a loop of its own: a channel that hangs holds a batch for as long as its
-// claim, and what is about an order does not wait that long behind offers.
-func (s *Service) sendLoop(ctx context.Context, offers bool) error {
-	name, due := "messages", dueOrders
-	if offers {
-		name, due = "messages of offers", dueOffers
-	}
+// lane is a sort of messages that has a loop of its own: a channel that hangs holds a batch for as long as its claim, and
+// neither what is about an order waits that long behind offers, nor an SMS behind e-mails.
+type lane struct {
+	offers bool
+	mail   bool // e-mail is all that is left for them
+}
+
+var lanes = []lane{{offers: false, mail: false}, {offers: true, mail: false}, {offers: false, mail: true}, {offers: true, mail: true}}
+
+// due is what wakes the lane's loop.
+func (l lane) due() string {
+	return fmt.Sprintf(`EXISTS (SELECT FROM notify.messages WHERE state = 'waiting' AND by_mail = %t AND offer = %t AND next_try <= clock_timestamp())`, l.mail, l.offers)
+}
+
+// sendLoop sends what is due of one lane.
+func (s *Service) sendLoop(ctx context.Context, l lane) error {
+	name, backlog := fmt.Sprintf("messages (offers %t, by mail %t)", l.offers, l.mail), s.backlog[l.mail]
 	return app.Loop{
-		Every: s.idle, Retry: leaderLife / 3, Due: s.deps.Pulse.Due(name, due), Log: s.deps.Log, Failed: "messages not sent, trying again",
+		Every: s.idle, Retry: leaderLife / 3, Due: s.deps.Pulse.Due(name, l.due()), Log: s.deps.Log, Failed: "messages not sent, trying again",
 		Do: func(ctx context.Context) error {
 			for full := true; full && ctx.Err() == nil; { // what trickles in waits for the next round: a batch of one costs as much
-				if offers && s.backlog.Load() {
+				if l.offers && backlog.Load() {
 					return nil // the others have the rate
 				}
-				n, err := s.batch(ctx, offers)
-				if full = n == claimAtMost; !offers {
-					s.backlog.Store(full)
+				n, err := s.batch(ctx, l)
+				if full = n == claimAtMost; !l.offers {
+					backlog.Store(full)
 				}
 				if err != nil && ctx.Err() == nil {
 					return err
@@ -96,17 +106,19 @@ type outcome struct {
 	parts                             int
 	next                              time.Time
 	tried                             int32 // attempts that this was
+	byMail                            bool  // e-mail is all that is left
+	othersAway                        bool  // and because another channel was away
 }
 
 // batch sends claimed messages side by side, and returns how many there were.
-func (s *Service) batch(ctx context.Context, offers bool) (int, error) {
+func (s *Service) batch(ctx context.Context, l lane) (int, error) {
 	q := messagedb.New(s.deps.DB)
 	ends := time.Now().Add(s.claim) // of the claim, at the earliest: Postgres counts from later on
-	rows, err := q.Claim(ctx, messagedb.ClaimParams{ClaimedFor: s.claim, Offer: offers, Most: claimAtMost})
+	rows, err := q.Claim(ctx, messagedb.ClaimParams{ClaimedFor: s.claim, ByMail: l.mail, Offer: l.offers, Most: claimAtMost})
 	if err != nil || len(rows) == 0 {
 		return 0, failed("claim", err)
 	}
-	b, err := s.prepareBatch(ctx, rows, offers)
+	b, err := s.prepareBatch(ctx, rows, l)
 	if err != nil {
 		return 0, err // the claims end by themselves
 	}
@@ -124,8 +136,9 @@ func (s *Service) batch(ctx context.Context, offers bool) (int, error) {
 		if !ready {
 			continue
 		}
-		if s.limit.Wait(starting) != nil { // it is given back
-			*out = outcome{state: waiting, next: s.now()}
+		// The rate is the gateway's, not the mail server's.
+		if starting.Err() != nil || !l.mail && s.limit.Wait(starting) != nil { // it is given back
+			*out = outcome{state: waiting, next: s.now(), byMail: l.mail, othersAway: rows[i].OthersAway}
 			continue
 		}
 		calls.Go(func() error {
@@ -144,9 +157,9 @@ func (s *Service) batch(ctx context.Context, offers bool) (int, error) {
 // work on a batch.
 type work struct {
 	*Service
+	lane
 	rules    Rules
 	readers  map[int64]reader
-	offers   bool
 	live     map[string]bool   // what reminders may be about
 	statuses map[ids.ID]string // of the orders that messages ask to pay
 	room     atomic.Int64      // of the budget
@@ -154,8 +167,8 @@ type work struct {
 }
 
 // prepareBatch reads what the messages of a batch need, each with one statement.
-func (s *Service) prepareBatch(ctx context.Context, rows []messagedb.ClaimRow, offers bool) (b *work, err error) {
-	b = &work{Service: s, offers: offers}
+func (s *Service) prepareBatch(ctx context.Context, rows []messagedb.ClaimRow, l lane) (b *work, err error) {
+	b = &work{Service: s, lane: l}
 	if b.rules, err = s.rules(ctx); err != nil {
 		return nil, err
 	}
@@ -166,7 +179,7 @@ func (s *Service) prepareBatch(ctx context.Context, rows []messagedb.ClaimRow, o
 	if b.readers, err = s.readers(ctx, b.rules.texts, users); err != nil {
 		return nil, err
 	}
-	if !offers {
+	if !l.offers {
 		b.statuses, err = s.statuses(ctx, rows)
 		return b, err
 	}
@@ -236,15 +249,32 @@ func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter, 
 	for _, language := range []httpx.Language{language, other[language]} { // better in the other language than not at all
 		for _, channel := range channels {
 			p := place{k, channel, language}
-			if to[channel] != "" && (!isWeChat(channel) || b.rules.texts.has(p)) {
+			if to[channel] != "" && (!isWeChat(channel) || b.rules.texts.has(p)) && (!b.mail || channel == channelMail) {
 				letters = append(letters, b.compose(p, b.rules.texts.of(p), &f, row.UserID, row.OrderNo, row.ID, to[channel]))
 			}
+		}
+		if len(letters) > 0 && letters[0].channel == channelMail && !b.mail {
+			*out = outcome{state: waiting, next: now, byMail: true}
+			return nil, false
 		}
 		if len(letters) > 0 {
 			return letters, true
 		}
 	}
+	if b.mail { // the address was taken away: the other loop sees what is left
+		*out = outcome{state: waiting, next: now}
+		return nil, false
+	}
 	return end(dropped, reasonNoAddress)
+}
+
+// later is when a message is tried again that a channel did not take.
+func (b *work) later(row *messagedb.ClaimRow, now time.Time) time.Time {
+	next := now.Add(b.backoff[min(max(int(row.Attempts), 1), len(b.backoff))-1])
+	if !next.Before(row.ExpiresAt) { // a last time, shortly before it is worth nothing
+		next = now.Add(row.ExpiresAt.Sub(now) / 2)
+	}
+	return next
 }
 
 // affords takes the SMS of an offer from the budget, if they are left. What is left never falls below 0, not for a moment:
@@ -274,7 +304,11 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 	var away *outcome
 	for _, l := range letters {
 		if ctx.Err() != nil { // the claim is over
-			*out = outcome{state: waiting, next: now}
+			*out = outcome{state: waiting, next: now, byMail: b.mail, othersAway: row.OthersAway}
+			return
+		}
+		if l.channel == channelMail && !b.mail { // after what the others said, which it keeps
+			out.state, out.next, out.byMail, out.othersAway = waiting, now, true, away != nil
 			return
 		}
 		if b.offers && away != nil && l.parts > 0 {
@@ -301,12 +335,11 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 			out.state, out.reason = dead, short(reasonUnclear+": "+err.Error())
 			return
 		case coded && refused.Kind != fault.Unavailable:
-			out.state = dead // unless another channel takes it
-		default:
-			out.state, out.next = waiting, now.Add(b.backoff[min(max(int(row.Attempts), 1), len(b.backoff))-1])
-			if !out.next.Before(row.ExpiresAt) { // a last time, shortly before it is worth nothing
-				out.next = now.Add(row.ExpiresAt.Sub(now) / 2)
+			if out.state = dead; row.OthersAway { // unless another channel takes it
+				out.state, out.next = waiting, b.later(row, now)
 			}
+		default:
+			out.state, out.next = waiting, b.later(row, now)
 			away = new(*out)
 		}
 	}
@@ -328,6 +361,7 @@ func (s *Service) settle(ctx context.Context, q *messagedb.Queries, rows []messa
 		p.Channels = append(p.Channels, o.channel)
 		p.Recipients, p.Parts = append(p.Recipients, o.recipient), append(p.Parts, int32(o.parts)) //nolint:gosec // some
 		p.NextTries, p.Tried = append(p.NextTries, o.next), append(p.Tried, o.tried)
+		p.ByMails, p.OthersAways = append(p.ByMails, o.byMail), append(p.OthersAways, o.othersAway)
 		if o.state == dead || o.state == dropped {
 			s.done.WithLabelValues(rows[i].Kind, o.channel, o.state).Inc()
 		}

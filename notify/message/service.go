@@ -31,7 +31,7 @@ import (
 
 // Settings are what depends on the shop's contract with its gateway.
 type Settings struct {
-	Rate int `name:"messages-per-second" default:"200" env:"STAMPEDE_MESSAGES_PER_SECOND" help:"Messages to shoppers that all instances together send in a second, at most: what the SMS gateway allows. A hundred thousand reminders take nine minutes at 200." rare:""`
+	Rate int `name:"messages-per-second" default:"200" env:"STAMPEDE_MESSAGES_PER_SECOND" help:"Messages to shoppers by SMS and WeChat that all instances together send in a second, at most: what the SMS gateway allows. A hundred thousand reminders take nine minutes at 200." rare:""`
 }
 
 // Check refuses a rate that sends nothing, or that no gateway takes.
@@ -101,7 +101,7 @@ type Service struct {
 	limit   *rate.Limiter
 	done    *prometheus.CounterVec
 	waiting prometheus.Gauge
-	backlog atomic.Bool // of messages about orders: the last batch was full
+	backlog map[bool]*atomic.Bool // of messages about orders, by whether they go by mail: the last batch was full
 
 	// Tests replace these.
 	now     func() time.Time
@@ -121,7 +121,8 @@ func New(cfg Settings, deps Deps) *Service {
 	auto := promauto.With(deps.Metrics)
 	s := &Service{
 		deps: deps, keys: auth.Keys("unsubscribe", deps.SigningKeys...), holder: ids.New().String(),
-		limit: rate.NewLimiter(rate.Limit(cfg.Rate), max(1, cfg.Rate/10)),
+		backlog: map[bool]*atomic.Bool{false: {}, true: {}},
+		limit:   rate.NewLimiter(rate.Limit(cfg.Rate), max(1, cfg.Rate/10)),
 		done: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_shopper_messages_total", Help: "Attempts to send messages to shoppers, by kind, channel and result: sent, failed, dead or dropped.",
 		}, []string{"kind", "channel", "result"}),

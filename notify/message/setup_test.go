@@ -247,8 +247,8 @@ func (b *bundle) happens(subject string, orders ...orderevent.Order) {
 func (b *bundle) drain() {
 	b.t.Helper()
 	pgtest.Eventually(b.t, 30*time.Second, func() bool {
-		for _, offers := range []bool{false, true} {
-			_, err := b.batch(b.t.Context(), offers)
+		for _, l := range lanes {
+			_, err := b.batch(b.t.Context(), l)
 			require.NoError(b.t, err)
 		}
 		return b.count(waiting) == 0
@@ -296,7 +296,7 @@ func (b *bundle) dueNow() {
 // sends lets an instance send until the test ends.
 func sends(t testing.TB, s *Service) {
 	t.Helper()
-	for _, offers := range []bool{false, true} {
-		pgtest.Work(t, func(ctx context.Context) error { return s.sendLoop(ctx, offers) })
+	for _, l := range lanes {
+		pgtest.Work(t, func(ctx context.Context) error { return s.sendLoop(ctx, l) })
 	}
 }

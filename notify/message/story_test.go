@@ -145,7 +145,7 @@ func TestKilledSenderRepeatsAtMostOnceUnderTheSameID(t *testing.T) {
 	killed := b.instance()
 	rows, err := messagedb.New(b.db).Claim(t.Context(), messagedb.ClaimParams{ClaimedFor: claimFor, Most: claimAtMost})
 	require.NoError(t, err)
-	work, err := killed.prepareBatch(t.Context(), rows, false)
+	work, err := killed.prepareBatch(t.Context(), rows, lane{})
 	require.NoError(t, err)
 	for i := range rows {
 		var out outcome
@@ -153,7 +153,7 @@ func TestKilledSenderRepeatsAtMostOnceUnderTheSameID(t *testing.T) {
 		require.Equal(t, "ready", ready, true)
 		work.send(t.Context(), &rows[i], m, &out)
 	}
-	n, err := b.batch(t.Context(), false)
+	n, err := b.batch(t.Context(), lane{})
 	require.NoError(t, err)
 	require.Equal(t, "claimed while the claim lasts", n, 0)
 	b.dueNow() // the claim has ended
@@ -176,7 +176,7 @@ func TestTwoSendersShareTheRows(t *testing.T) {
 	for _, s := range []*Service{b.Service, b.instance()} {
 		senders.Go(func() {
 			for {
-				if n, err := s.batch(t.Context(), false); n == 0 || err != nil {
+				if n, err := s.batch(t.Context(), lane{}); n == 0 || err != nil {
 					if err != nil {
 						t.Error(err)
 					}
@@ -218,7 +218,7 @@ func TestQuietHours(t *testing.T) {
 	insertOffer("later", now.Add(3*time.Hour))
 	b.happens(orderevent.SubjectCreated, pending(user, now.Add(time.Hour)))
 	for _, offers := range []bool{false, true} {
-		_, err := b.batch(t.Context(), offers)
+		_, err := b.batch(t.Context(), lane{offers: offers})
 		require.NoError(t, err)
 	}
 	require.Equal(t, "dropped, waiting and sent", []any{b.reasons(dropped), b.count(waiting), b.count(sent)}, []any{"units_back: quiet hours", 1, 1})
@@ -316,7 +316,7 @@ func TestDeadMessagesAreRedriven(t *testing.T) {
 	other := pending(user, time.Now().Add(time.Hour))
 	b.happens(orderevent.SubjectPaid, o)
 	b.happens(orderevent.SubjectCreated, other)
-	_, err := b.batch(t.Context(), false)
+	_, err := b.batch(t.Context(), lane{})
 	require.NoError(t, err)
 	require.Contains(t, "waiting", b.reasons(waiting), "paid: ", "won: ", "503")
 	pgtest.Exec(t, b.db, `UPDATE notify.messages SET expires_at = now() - interval '1 second' WHERE state = 'waiting'`)
@@ -388,13 +388,13 @@ func TestSenderThatIsHeldUpSendsNothing(t *testing.T) {
 	b.claim = 300 * time.Millisecond
 	b.deps.Contacts = func(ctx context.Context, users []int64) (map[int64]account.Contact, error) {
 		pgtest.Eventually(t, 30*time.Second, func() bool {
-			n, err := other.batch(ctx, false)
+			n, err := other.batch(ctx, lane{})
 			require.NoError(t, err)
 			return n == 2
 		}, "the other sends")
 		return contacts(ctx, users)
 	}
-	_, err := b.batch(t.Context(), false)
+	_, err := b.batch(t.Context(), lane{})
 	require.NoError(t, err)
 	require.Equal(t, "sent and calls", []int{b.count(sent), b.gw.calls}, []int{2, 2})
 }
@@ -420,7 +420,7 @@ func TestOutageAfterTheSending(t *testing.T) {
 	pgtest.Exec(t, b.db, `ALTER TABLE notify.message_days RENAME TO away`)
 	done := make(chan error)
 	go func() {
-		_, err := b.batch(t.Context(), false)
+		_, err := b.batch(t.Context(), lane{})
 		done <- err
 	}()
 	<-logged
@@ -437,7 +437,7 @@ func TestNoCallBeginsAfterTheClaim(t *testing.T) {
 	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)))
 	rows, err := messagedb.New(b.db).Claim(t.Context(), messagedb.ClaimParams{ClaimedFor: claimFor, Most: claimAtMost})
 	require.NoError(t, err)
-	work, err := b.prepareBatch(t.Context(), rows, false)
+	work, err := b.prepareBatch(t.Context(), rows, lane{})
 	require.NoError(t, err)
 	var out outcome
 	letters, _ := work.decide(&rows[0], &out)
@@ -460,7 +460,7 @@ func TestFailedAttemptsCostNoBudget(t *testing.T) {
 	b.opens(5, 10*time.Minute, users...)
 	require.NoError(t, b.remind(t.Context()))
 	b.dueNow()
-	_, err := b.batch(t.Context(), true)
+	_, err := b.batch(t.Context(), lane{offers: true})
 	require.NoError(t, err)
 	require.Equal(t, "waiting and dropped", []any{b.count(waiting), b.reasons(dropped)}, []any{len(users), ""})
 }

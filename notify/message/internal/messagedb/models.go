@@ -11,23 +11,25 @@ import (
 )
 
 type NotifyMessage struct {
-	ID        ids.ID
-	Kind      string
-	About     string
-	UserID    int64
-	OrderNo   ids.ID
-	Offer     bool
-	Facts     []byte
-	State     string
-	Reason    string
-	Channel   string
-	Recipient string
-	Parts     int32
-	Attempts  int32
-	NextTry   time.Time
-	ExpiresAt time.Time
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	ID         ids.ID
+	Kind       string
+	About      string
+	UserID     int64
+	OrderNo    ids.ID
+	Offer      bool
+	Facts      []byte
+	State      string
+	Reason     string
+	Channel    string
+	Recipient  string
+	Parts      int32
+	Attempts   int32
+	NextTry    time.Time
+	ExpiresAt  time.Time
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	ByMail     bool
+	OthersAway bool
 }
 
 type NotifyMessageDay struct {

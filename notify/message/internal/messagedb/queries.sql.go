@@ -52,19 +52,20 @@ func (q *Queries) Asked(ctx context.Context, arg AskedParams) (bool, error) {
 
 const claim = `-- name: Claim :many
 WITH due AS MATERIALIZED (
-    SELECT o.id, o.user_id FROM notify.messages o WHERE o.state = 'waiting' AND o.offer = $2 AND o.next_try <= clock_timestamp()
-    ORDER BY o.next_try LIMIT $3 FOR UPDATE SKIP LOCKED
+    SELECT o.id, o.user_id FROM notify.messages o WHERE o.state = 'waiting' AND o.by_mail = $2 AND o.offer = $3 AND o.next_try <= clock_timestamp()
+    ORDER BY o.next_try LIMIT $4 FOR UPDATE SKIP LOCKED
 )
 UPDATE notify.messages m SET attempts = m.attempts + 1, next_try = clock_timestamp() + $1::interval
 FROM (SELECT unnest(array_agg(id)) AS id, unnest(array_agg(user_id)) AS user_id FROM due) d
 LEFT JOIN notify.message_preferences p ON p.user_id = d.user_id
 WHERE m.id = d.id
-RETURNING m.id, m.kind, m.about, m.user_id, m.order_no, m.facts, m.attempts, m.expires_at,
+RETURNING m.id, m.kind, m.about, m.user_id, m.order_no, m.facts, m.attempts, m.expires_at, m.others_away,
     coalesce(p.offers, true)::boolean AS wants_offers, coalesce(p.language, '')::text AS language
 `
 
 type ClaimParams struct {
 	ClaimedFor time.Duration
+	ByMail     bool
 	Offer      bool
 	Most       int32
 }
@@ -78,6 +79,7 @@ type ClaimRow struct {
 	Facts       []byte
 	Attempts    int32
 	ExpiresAt   time.Time
+	OthersAway  bool
 	WantsOffers bool
 	Language    string
 }
@@ -85,7 +87,12 @@ type ClaimRow struct {
 // Claims the next due messages of one sort, each for one sender. A claim ends by itself when its process dies. The planner
 // assumes arrays to be short and finds the rows by their key.
 func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error) {
-	rows, err := q.db.Query(ctx, claim, arg.ClaimedFor, arg.Offer, arg.Most)
+	rows, err := q.db.Query(ctx, claim,
+		arg.ClaimedFor,
+		arg.ByMail,
+		arg.Offer,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +109,7 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error
 			&i.Facts,
 			&i.Attempts,
 			&i.ExpiresAt,
+			&i.OthersAway,
 			&i.WantsOffers,
 			&i.Language,
 		); err != nil {
@@ -272,7 +280,7 @@ func (q *Queries) Make(ctx context.Context, arg MakeParams) error {
 }
 
 const messages = `-- name: Messages :many
-SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at FROM notify.messages
+SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at, by_mail, others_away FROM notify.messages
 WHERE id < $1 AND ($2::text = '' OR state = $2) AND ($3::text = '' OR kind = $3)
 ORDER BY id DESC LIMIT $4
 `
@@ -317,6 +325,8 @@ func (q *Queries) Messages(ctx context.Context, arg MessagesParams) ([]NotifyMes
 			&i.ExpiresAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.ByMail,
+			&i.OthersAway,
 		); err != nil {
 			return nil, err
 		}
@@ -329,7 +339,7 @@ func (q *Queries) Messages(ctx context.Context, arg MessagesParams) ([]NotifyMes
 }
 
 const messagesOfOrder = `-- name: MessagesOfOrder :many
-SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at FROM notify.messages WHERE order_no = $1 AND NOT offer AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at, by_mail, others_away FROM notify.messages WHERE order_no = $1 AND NOT offer AND id < $2 ORDER BY id DESC LIMIT $3
 `
 
 type MessagesOfOrderParams struct {
@@ -365,6 +375,8 @@ func (q *Queries) MessagesOfOrder(ctx context.Context, arg MessagesOfOrderParams
 			&i.ExpiresAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.ByMail,
+			&i.OthersAway,
 		); err != nil {
 			return nil, err
 		}
@@ -459,7 +471,7 @@ WITH dead AS MATERIALIZED (
         AND (o.kind NOT IN ('won', 'deadline') OR o.expires_at > clock_timestamp())
     ORDER BY o.id LIMIT $5 FOR UPDATE SKIP LOCKED
 )
-UPDATE notify.messages m SET state = 'waiting', attempts = 0, next_try = clock_timestamp(), updated_at = clock_timestamp(),
+UPDATE notify.messages m SET state = 'waiting', by_mail = false, attempts = 0, next_try = clock_timestamp(), updated_at = clock_timestamp(),
     expires_at = CASE WHEN m.kind IN ('won', 'deadline') THEN m.expires_at ELSE greatest(m.expires_at, clock_timestamp() + $1::interval) END
 FROM (SELECT unnest(array_agg(id)) AS id FROM dead) d WHERE m.id = d.id
 RETURNING m.id
@@ -554,34 +566,41 @@ func (q *Queries) SaveWalk(ctx context.Context, arg SaveWalkParams) error {
 const settle = `-- name: Settle :exec
 WITH s AS (
     SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS state, unnest($4::text[]) AS reason, unnest($5::text[]) AS channel,
-        unnest($6::text[]) AS recipient, unnest($7::int[]) AS parts, unnest($8::timestamptz[]) AS next_try, unnest($9::int[]) AS tried
+        unnest($6::text[]) AS recipient, unnest($7::int[]) AS parts, unnest($8::timestamptz[]) AS next_try, unnest($9::int[]) AS tried,
+        unnest($10::boolean[]) AS by_mail, unnest($11::boolean[]) AS others_away
 ), settled AS (
-    UPDATE notify.messages m SET state = CASE WHEN s.state = 'waiting' THEN m.state ELSE s.state END, reason = s.reason, channel = s.channel, parts = s.parts,
-        recipient = CASE WHEN m.state = 'waiting' THEN s.recipient ELSE '' END, next_try = s.next_try, attempts = m.attempts - 1 + s.tried, updated_at = clock_timestamp()
+    UPDATE notify.messages m SET state = CASE WHEN s.state = 'waiting' THEN m.state ELSE s.state END,
+        reason = CASE WHEN s.state = 'waiting' AND s.tried = 0 THEN m.reason ELSE s.reason END,
+        channel = CASE WHEN s.state = 'waiting' AND s.tried = 0 THEN m.channel ELSE s.channel END,
+        recipient = CASE WHEN m.state <> 'waiting' THEN '' WHEN s.state = 'waiting' AND s.tried = 0 THEN m.recipient ELSE s.recipient END,
+        parts = s.parts, by_mail = s.by_mail, others_away = s.others_away, next_try = s.next_try, attempts = m.attempts - 1 + s.tried, updated_at = clock_timestamp()
     FROM s WHERE m.id = s.id AND m.state IN ('waiting', 'dropped')
     RETURNING m.kind, s.channel, s.state, s.parts
 )
 INSERT INTO notify.message_days AS d (day, kind, channel, sent, parts, dead, dropped)
 SELECT $1::date, kind, channel, count(*) FILTER (WHERE state = 'sent'), coalesce(sum(parts) FILTER (WHERE state = 'sent'), 0),
     count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'dropped')
-FROM settled WHERE state <> 'waiting' GROUP BY kind, channel
+FROM settled WHERE state <> 'waiting' GROUP BY kind, channel ORDER BY kind, channel
 ON CONFLICT (day, kind, channel) DO UPDATE SET sent = d.sent + excluded.sent, parts = d.parts + excluded.parts,
     dead = d.dead + excluded.dead, dropped = d.dropped + excluded.dropped
 `
 
 type SettleParams struct {
-	Day        time.Time
-	Ids        []ids.ID
-	States     []string
-	Reasons    []string
-	Channels   []string
-	Recipients []string
-	Parts      []int32
-	NextTries  []time.Time
-	Tried      []int32
+	Day         time.Time
+	Ids         []ids.ID
+	States      []string
+	Reasons     []string
+	Channels    []string
+	Recipients  []string
+	Parts       []int32
+	NextTries   []time.Time
+	Tried       []int32
+	ByMails     []bool
+	OthersAways []bool
 }
 
-// Notes what became of claimed messages, and counts what has ended. One that was dropped or forgotten meanwhile names no recipient.
+// Notes what became of claimed messages, and counts what has ended, in one order for all who do. What was not tried keeps
+// what its last attempt said. One that was dropped or forgotten meanwhile names no recipient.
 func (q *Queries) Settle(ctx context.Context, arg SettleParams) error {
 	_, err := q.db.Exec(ctx, settle,
 		arg.Day,
@@ -593,6 +612,8 @@ func (q *Queries) Settle(ctx context.Context, arg SettleParams) error {
 		arg.Parts,
 		arg.NextTries,
 		arg.Tried,
+		arg.ByMails,
+		arg.OthersAways,
 	)
 	return err
 }
