@@ -69,7 +69,7 @@ type Config struct {
 	Previous    [][]byte
 	Clients     int  // connections that it takes at most
 	Connections int  // to Postgres at most
-	Alone       bool // because of the instance lock no other instance runs
+	Alone       bool // because of the instance lock no other runs, so that it keeps no row
 }
 
 // Deps are what the registry works with.
@@ -120,6 +120,9 @@ func join(ctx context.Context, a *app.App, cfg Config, deps Deps, every time.Dur
 	}}
 	for _, key := range cfg.Previous {
 		r.mine.Accepts = append(r.mine.Accepts, fingerprint(key))
+	}
+	if cfg.Alone {
+		return r, nil
 	}
 	a.OnStop("instance's row", func(ctx context.Context) error {
 		if err := instancesdb.New(deps.DB).Leave(ctx, instancesdb.LeaveParams{Instance: r.mine.Instance, Within: runsFor}); err != nil {
@@ -182,11 +185,6 @@ func (r *Registry) report(ctx context.Context) ([]row, error) {
 	q := instancesdb.New(r.deps.DB)
 	if err := q.Report(ctx, r.mine); err != nil {
 		return nil, fmt.Errorf("instances: store this instance's row: %w", err)
-	}
-	if r.alone {
-		if err := q.DeleteOthers(ctx, r.mine.Instance); err != nil {
-			return nil, fmt.Errorf("instances: delete the rows of ended instances: %w", err)
-		}
 	}
 	running, err := q.Running(ctx, runsFor)
 	if err != nil {
@@ -288,6 +286,9 @@ type Shop struct {
 
 // Sum reads the running instances.
 func (r *Registry) Sum(ctx context.Context) (Shop, error) {
+	if r.alone {
+		return Shop{Instances: 1, Clients: r.mine.Clients, Connections: r.mine.Connections}, nil
+	}
 	running, err := instancesdb.New(r.deps.DB).Running(ctx, runsFor)
 	if err != nil {
 		return Shop{}, fmt.Errorf("instances: read the running ones: %w", err)

@@ -131,10 +131,11 @@ func TestKilledInstance(t *testing.T) {
 			ON CONFLICT (instance) DO UPDATE SET at = EXCLUDED.at`, strings.Repeat("0", 32), age)
 	}
 	report(0)
-	_, app, err := s.join(t, Config{Name: "a", Key: []byte(key), Alone: true}, "one")
+	alone, _, err := s.join(t, Config{Name: "a", Key: []byte(key), Clients: 10, Connections: 4, Alone: true}, "one")
 	require.NoError(t, err)
-	require.NoError(t, app.Stop(t.Context()))
-	require.Equal(t, "rows", pgtest.Read[int64](t, s.db, `SELECT count(*) FROM platform.instances`), 0)
+	sum, err := alone.Sum(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "the running instances", sum, Shop{Instances: 1, Clients: 10, Connections: 4})
 
 	const left = 2 * time.Second
 	report(runsFor - left)

@@ -10,6 +10,3 @@ WHERE at > clock_timestamp() - @within::interval ORDER BY name, instance;
 -- name: Leave :exec
 -- This instance, and those that were killed.
 DELETE FROM platform.instances WHERE instance = @instance OR at < clock_timestamp() - @within::interval;
-
--- name: DeleteOthers :exec
-DELETE FROM platform.instances WHERE instance <> @instance;

@@ -12,15 +12,6 @@ import (
 	"time"
 )
 
-const deleteOthers = `-- name: DeleteOthers :exec
-DELETE FROM platform.instances WHERE instance <> $1
-`
-
-func (q *Queries) DeleteOthers(ctx context.Context, instance ids.ID) error {
-	_, err := q.db.Exec(ctx, deleteOthers, instance)
-	return err
-}
-
 const leave = `-- name: Leave :exec
 DELETE FROM platform.instances WHERE instance = $1 OR at < clock_timestamp() - $2::interval
 `
