@@ -47,7 +47,7 @@ SET queries = p.queries + 1,
         greatest(p.expires_at - clock_timestamp(), interval '0') + interval '1 millisecond' * @base_ms::bigint,
         interval '1 millisecond' * @most_ms::bigint))
 WHERE (p.bucket, p.payment_no) IN (
-    SELECT d.bucket, d.payment_no FROM payments.payments d WHERE d.status = 'created' AND d.next_query <= clock_timestamp()
+    SELECT d.bucket, d.payment_no FROM payments.payments d WHERE d.status = 'created' AND d.next_query <= statement_timestamp()
     ORDER BY d.next_query LIMIT @at_most FOR UPDATE SKIP LOCKED)
 RETURNING sqlc.embed(p), (p.expires_at <= clock_timestamp())::boolean AS expired;
 
@@ -92,7 +92,7 @@ WHERE p.payment_no = @payment_no AND p.bucket = @bucket AND l.provider = @provid
 -- Claims refunds that are due to be requested or queried. NoteRefundAttempt ends the claim.
 UPDATE payments.refunds r SET attempts = r.attempts + 1, next_try = clock_timestamp() + @claim::interval
 WHERE (r.bucket, r.refund_no) IN (
-    SELECT d.bucket, d.refund_no FROM payments.refunds d WHERE d.status = 'requested' AND d.next_try <= clock_timestamp()
+    SELECT d.bucket, d.refund_no FROM payments.refunds d WHERE d.status = 'requested' AND d.next_try <= statement_timestamp()
     ORDER BY d.next_try LIMIT @at_most FOR UPDATE SKIP LOCKED)
 RETURNING r.*;
 
@@ -198,7 +198,7 @@ ORDER BY refund_no LIMIT @at_most;
 SELECT l.provider_txn, l.amount, l.currency, l.order_no, coalesce(o.status, 'unknown')::text AS status
 FROM payments.ledger l
 LEFT JOIN orders.orders o USING (order_no)
-WHERE l.kind = 'capture' AND l.amount > 0 AND l.at < clock_timestamp() - @in_flight::interval
+WHERE l.kind = 'capture' AND l.amount > 0 AND l.at < statement_timestamp() - @in_flight::interval
   AND coalesce(o.status, 'unknown') NOT IN ('paid', 'completed', 'refunding', 'refund_failed', 'refunded')
   AND NOT EXISTS (SELECT FROM payments.refunds r WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn)
 ORDER BY l.order_no LIMIT @at_most;

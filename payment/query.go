@@ -20,8 +20,8 @@ const (
 	// stepTimeout bounds what a worker does with one payment or refund.
 	stepTimeout = callTimeout + bookTimeout
 	// queriesDue and refundsDue are whether a round has something to claim.
-	queriesDue = `EXISTS (SELECT FROM payments.payments WHERE status = 'created' AND next_query <= clock_timestamp())`
-	refundsDue = `EXISTS (SELECT FROM payments.refunds WHERE status = 'requested' AND next_try <= clock_timestamp())`
+	queriesDue = `EXISTS (SELECT FROM payments.payments WHERE status = 'created' AND next_query <= statement_timestamp())`
+	refundsDue = `EXISTS (SELECT FROM payments.refunds WHERE status = 'requested' AND next_try <= statement_timestamp())`
 	// claimFor is how long a claimed payment or refund is its worker's. It outlasts the
 	// claiming, which counts from Postgres's clock, and the step, so that no two instances
 	// call a provider about one number at the same time.

@@ -259,9 +259,9 @@ func TestMailRefusesWhatWaitsForSMS(t *testing.T) {
 		b.happens(orderevent.SubjectCreated, pending(b.addressed(phone, "gone@example.com"), time.Now().Add(time.Hour)))
 	}
 	states := func() string {
-		return pgtest.Read[string](t, b.db, `SELECT string_agg(concat_ws(' ', state, channel, by_mail, others_away), ', ' ORDER BY user_id) FROM notify.messages`)
+		return pgtest.Read[string](t, b.db, `SELECT string_agg(concat_ws(' ', state, channel, attempts, by_mail, others_away), ', ' ORDER BY user_id) FROM notify.messages`)
 	}
-	for i, want := range []string{"waiting sms t f, waiting sms t t", "dead email f f, waiting email f f"} {
+	for i, want := range []string{"waiting sms 0 t f, waiting sms 0 t t", "dead email 1 f f, waiting email 1 f f"} {
 		_, err := b.batch(t.Context(), lane{mail: i == 1})
 		require.NoError(t, err)
 		require.Equal(t, "messages", states(), want)

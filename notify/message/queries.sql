@@ -9,7 +9,7 @@ ON CONFLICT ON CONSTRAINT message_is_made_once DO NOTHING;
 -- Claims the next due messages of one sort, each for one sender. A claim ends by itself when its process dies. The planner
 -- assumes arrays to be short and finds the rows by their key.
 WITH due AS MATERIALIZED (
-    SELECT o.id, o.user_id FROM notify.messages o WHERE o.state = 'waiting' AND o.by_mail = @by_mail AND o.offer = @offer AND o.next_try <= clock_timestamp()
+    SELECT o.id, o.user_id FROM notify.messages o WHERE o.state = 'waiting' AND o.by_mail = @by_mail AND o.offer = @offer AND o.next_try <= statement_timestamp()
     ORDER BY o.next_try LIMIT @most FOR UPDATE SKIP LOCKED
 )
 UPDATE notify.messages m SET attempts = m.attempts + 1, next_try = clock_timestamp() + @claimed_for::interval
@@ -20,17 +20,17 @@ RETURNING m.id, m.kind, m.about, m.user_id, m.order_no, m.facts, m.attempts, m.e
     coalesce(p.offers, true)::boolean AS wants_offers, coalesce(p.language, '')::text AS language;
 
 -- name: Settle :exec
--- Notes what became of claimed messages, and counts what has ended, in one order for all who do. What was not tried keeps
--- what its last attempt said. One that was dropped or forgotten meanwhile names no recipient.
+-- Notes what became of claimed messages, and counts what has ended, in one order for all who do. What no channel was asked
+-- about keeps what the last attempt said. One that was dropped or forgotten meanwhile names no recipient.
 WITH s AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@states::text[]) AS state, unnest(@reasons::text[]) AS reason, unnest(@channels::text[]) AS channel,
         unnest(@recipients::text[]) AS recipient, unnest(@parts::int[]) AS parts, unnest(@next_tries::timestamptz[]) AS next_try, unnest(@tried::int[]) AS tried,
         unnest(@by_mails::boolean[]) AS by_mail, unnest(@others_aways::boolean[]) AS others_away
 ), settled AS (
     UPDATE notify.messages m SET state = CASE WHEN s.state = 'waiting' THEN m.state ELSE s.state END,
-        reason = CASE WHEN s.state = 'waiting' AND s.tried = 0 THEN m.reason ELSE s.reason END,
-        channel = CASE WHEN s.state = 'waiting' AND s.tried = 0 THEN m.channel ELSE s.channel END,
-        recipient = CASE WHEN m.state <> 'waiting' THEN '' WHEN s.state = 'waiting' AND s.tried = 0 THEN m.recipient ELSE s.recipient END,
+        reason = CASE WHEN s.state = 'waiting' AND s.channel = '' THEN m.reason ELSE s.reason END,
+        channel = CASE WHEN s.state = 'waiting' AND s.channel = '' THEN m.channel ELSE s.channel END,
+        recipient = CASE WHEN m.state <> 'waiting' THEN '' WHEN s.state = 'waiting' AND s.channel = '' THEN m.recipient ELSE s.recipient END,
         parts = s.parts, by_mail = s.by_mail, others_away = s.others_away, next_try = s.next_try, attempts = m.attempts - 1 + s.tried, updated_at = clock_timestamp()
     FROM s WHERE m.id = s.id AND m.state IN ('waiting', 'dropped')
     RETURNING m.kind, s.channel, s.state, s.parts
@@ -136,7 +136,7 @@ DELETE FROM notify.units_back_asks a WHERE a.id IN (SELECT o.id FROM notify.unit
 RETURNING a.id, a.user_id, a.title, a.until;
 
 -- name: ForgetAsks :exec
-DELETE FROM notify.units_back_asks a WHERE a.id IN (SELECT o.id FROM notify.units_back_asks o WHERE o.until < clock_timestamp() ORDER BY o.until LIMIT @most);
+DELETE FROM notify.units_back_asks a WHERE a.id IN (SELECT o.id FROM notify.units_back_asks o WHERE o.until < statement_timestamp() ORDER BY o.until LIMIT @most);
 
 -- name: Walks :many
 SELECT * FROM notify.message_walks WHERE name = ANY(@names::text[]);

@@ -74,7 +74,7 @@ var lanes = []lane{{offers: false, mail: false}, {offers: true, mail: false}, {o
 
 // due is what wakes the lane's loop.
 func (l lane) due() string {
-	return fmt.Sprintf(`EXISTS (SELECT FROM notify.messages WHERE state = 'waiting' AND by_mail = %t AND offer = %t AND next_try <= clock_timestamp())`, l.mail, l.offers)
+	return fmt.Sprintf(`EXISTS (SELECT FROM notify.messages WHERE state = 'waiting' AND by_mail = %t AND offer = %t AND next_try <= statement_timestamp())`, l.mail, l.offers)
 }
 
 // sendLoop sends what is due of one lane.
@@ -307,8 +307,8 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 			*out = outcome{state: waiting, next: now, byMail: b.mail, othersAway: row.OthersAway}
 			return
 		}
-		if l.channel == channelMail && !b.mail { // after what the others said, which it keeps
-			out.state, out.next, out.byMail, out.othersAway = waiting, now, true, away != nil
+		if l.channel == channelMail && !b.mail { // after what the others said, which it keeps; e-mail ends the attempt
+			out.state, out.next, out.tried, out.byMail, out.othersAway = waiting, now, 0, true, away != nil
 			return
 		}
 		if b.offers && away != nil && l.parts > 0 {

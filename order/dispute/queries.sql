@@ -46,5 +46,5 @@ ORDER BY dispute_no DESC LIMIT @at_most;
 -- name: Unanswered :one
 -- The disputes that have waited for the shop for that long; bounded, a few say enough.
 SELECT count(*) AS disputes, coalesce(min(waiting_since), clock_timestamp())::timestamptz AS since FROM (
-    SELECT d.waiting_since FROM orders.disputes d WHERE d.status = 'open' AND d.waiting_since < clock_timestamp() - @wait::interval
+    SELECT d.waiting_since FROM orders.disputes d WHERE d.status = 'open' AND d.waiting_since < statement_timestamp() - @wait::interval
     ORDER BY d.waiting_since LIMIT 1000) w;

@@ -28,12 +28,12 @@ const (
 	// forgetEvery is how often callbacks that ended a day ago are deleted, while there are new ones.
 	forgetEvery = time.Minute
 	// due is whether a round has something to do.
-	due = `EXISTS (SELECT FROM sandbox.callbacks WHERE status = 'pending' AND next_try <= clock_timestamp())
-	OR EXISTS (SELECT FROM sandbox.refunds WHERE status = 'processing' AND ready_at <= clock_timestamp())
-	OR EXISTS (SELECT FROM sandbox.refunds WHERE status = 'succeeded' AND bounces_ms IS NOT NULL AND ready_at <= clock_timestamp())
+	due = `EXISTS (SELECT FROM sandbox.callbacks WHERE status = 'pending' AND next_try <= statement_timestamp())
+	OR EXISTS (SELECT FROM sandbox.refunds WHERE status = 'processing' AND ready_at <= statement_timestamp())
+	OR EXISTS (SELECT FROM sandbox.refunds WHERE status = 'succeeded' AND bounces_ms IS NOT NULL AND ready_at <= statement_timestamp())
 	OR EXISTS (SELECT FROM sandbox.payments WHERE status = 'captured' AND behaviour IN ('chargeback_won', 'chargeback_lost')
 		AND dispute_ended_at IS NULL
-		AND coalesce(disputed_at, captured_at) + interval '1 second' * delay_seconds <= clock_timestamp())`
+		AND coalesce(disputed_at, captured_at) + interval '1 second' * delay_seconds <= statement_timestamp())`
 	// forgetAtMost bounds one such deletion to a few milliseconds of locks.
 	forgetAtMost = 1000
 )

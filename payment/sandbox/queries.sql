@@ -64,14 +64,14 @@ SELECT * FROM sandbox.refunds WHERE merchant = @merchant AND refund_no = @refund
 UPDATE sandbox.refunds r
 SET status = CASE WHEN r.fails THEN 'failed' ELSE 'succeeded' END, updated_at = clock_timestamp(),
     ready_at = clock_timestamp() + interval '1 millisecond' * coalesce(r.bounces_ms, 0)
-WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'processing' AND d.ready_at <= clock_timestamp()
+WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'processing' AND d.ready_at <= statement_timestamp()
                 ORDER BY d.ready_at LIMIT @at_most FOR UPDATE SKIP LOCKED)
 RETURNING r.*;
 
 -- name: BounceDueRefunds :many
 -- Takes back refunds that succeeded: the shopper's own bank did not accept the money.
 UPDATE sandbox.refunds r SET status = 'failed', bounced_at = clock_timestamp()
-WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'succeeded' AND d.bounces_ms IS NOT NULL AND d.ready_at <= clock_timestamp()
+WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'succeeded' AND d.bounces_ms IS NOT NULL AND d.ready_at <= statement_timestamp()
                 ORDER BY d.ready_at LIMIT @at_most FOR UPDATE SKIP LOCKED)
 RETURNING r.*;
 
@@ -82,7 +82,7 @@ SET dispute_ended_at = CASE WHEN p.disputed_at IS NOT NULL THEN clock_timestamp(
 WHERE p.ref IN (
     SELECT d.ref FROM sandbox.payments d
     WHERE d.status = 'captured' AND d.behaviour IN ('chargeback_won', 'chargeback_lost') AND d.dispute_ended_at IS NULL
-      AND coalesce(d.disputed_at, d.captured_at) + interval '1 second' * d.delay_seconds <= clock_timestamp()
+      AND coalesce(d.disputed_at, d.captured_at) + interval '1 second' * d.delay_seconds <= statement_timestamp()
     ORDER BY d.captured_at LIMIT @at_most FOR UPDATE SKIP LOCKED)
 RETURNING p.*;
 
@@ -99,7 +99,7 @@ VALUES (@id, @merchant, @url, @body, 'pending', clock_timestamp() + interval '1 
 -- callback, it becomes due again.
 UPDATE sandbox.callbacks c
 SET attempts = c.attempts + 1, next_try = clock_timestamp() + interval '1 millisecond' * @lease_ms::bigint
-WHERE c.id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status = 'pending' AND d.next_try <= clock_timestamp()
+WHERE c.id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status = 'pending' AND d.next_try <= statement_timestamp()
                ORDER BY d.next_try LIMIT @at_most FOR UPDATE SKIP LOCKED)
 RETURNING c.id, c.merchant, c.url, c.body, c.attempts;
 
@@ -116,7 +116,7 @@ UPDATE sandbox.callbacks SET status = 'given_up', last_error = @last_error WHERE
 -- name: ForgetCallbacks :execrows
 -- Deletes callbacks that ended long ago, oldest first, a bounded number at a time.
 DELETE FROM sandbox.callbacks
-WHERE id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status <> 'pending' AND d.created_at < clock_timestamp() - interval '1 day'
+WHERE id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status <> 'pending' AND d.created_at < statement_timestamp() - interval '1 day'
              ORDER BY d.created_at LIMIT @at_most);
 
 -- name: RefundsOfPayment :many

@@ -15,7 +15,7 @@ WHERE provider = @provider AND day = @day AND (status = 'fetched' OR last_error 
 UPDATE payments.statements s SET status = 'due', attempts = s.attempts + 1, last_error = '', next_try = clock_timestamp() + @lease::interval
 WHERE (s.provider, s.day) IN (
     SELECT d.provider, d.day FROM payments.statements d
-    WHERE (d.status = 'due' OR d.compared_at IS NULL AND (d.wanted OR d.last_error <> '')) AND d.next_try <= clock_timestamp() AND d.provider = ANY(@providers::text[])
+    WHERE (d.status = 'due' OR d.compared_at IS NULL AND (d.wanted OR d.last_error <> '')) AND d.next_try <= statement_timestamp() AND d.provider = ANY(@providers::text[])
     ORDER BY d.day LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING s.*;
 

@@ -1,24 +1,24 @@
 -- name: RemoveEndedClaims :exec
 DELETE FROM risk.claims WHERE user_id IN (
-    SELECT c.user_id FROM risk.claims c WHERE c.until < clock_timestamp() AND (c.ends_at < clock_timestamp() OR NOT EXISTS (
+    SELECT c.user_id FROM risk.claims c WHERE c.until < statement_timestamp() AND (c.ends_at < statement_timestamp() OR NOT EXISTS (
         SELECT FROM risk.claim_orders o WHERE o.user_id = c.user_id AND o.activity_id = c.activity_id AND o.live))
-    ORDER BY c.until LIMIT @at_most FOR UPDATE SKIP LOCKED) AND until < clock_timestamp();
+    ORDER BY c.until LIMIT @at_most FOR UPDATE SKIP LOCKED) AND until < statement_timestamp();
 
 -- name: RemoveEndedClaimOrders :exec
 DELETE FROM risk.claim_orders WHERE order_no IN (
-    SELECT o.order_no FROM risk.claim_orders o WHERE o.ends_at < clock_timestamp() ORDER BY o.ends_at LIMIT @at_most);
+    SELECT o.order_no FROM risk.claim_orders o WHERE o.ends_at < statement_timestamp() ORDER BY o.ends_at LIMIT @at_most);
 
 -- name: RemoveOldHolds :exec
 DELETE FROM risk.holds WHERE order_no IN (
-    SELECT h.order_no FROM risk.holds h WHERE h.closed_at < clock_timestamp() - @keep::interval ORDER BY h.closed_at LIMIT @at_most);
+    SELECT h.order_no FROM risk.holds h WHERE h.closed_at < statement_timestamp() - @keep::interval ORDER BY h.closed_at LIMIT @at_most);
 
 -- name: RemoveEndedMarks :exec
 DELETE FROM risk.marks WHERE (rule_id, user_id) IN (
-    SELECT m.rule_id, m.user_id FROM risk.marks m WHERE m.until < clock_timestamp() ORDER BY m.until LIMIT @at_most);
+    SELECT m.rule_id, m.user_id FROM risk.marks m WHERE m.until < statement_timestamp() ORDER BY m.until LIMIT @at_most);
 
 -- name: RemoveOldDecisions :exec
 DELETE FROM risk.decisions WHERE id IN (
-    SELECT d.id FROM risk.decisions d WHERE d.at < clock_timestamp() - @keep::interval ORDER BY d.at LIMIT @at_most);
+    SELECT d.id FROM risk.decisions d WHERE d.at < statement_timestamp() - @keep::interval ORDER BY d.at LIMIT @at_most);
 
 -- name: InsertDecisions :exec
 INSERT INTO risk.decisions (at, user_id, item_id, activity_id, order_no, rule_id, rule, inputs, result)

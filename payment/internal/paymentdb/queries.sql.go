@@ -195,7 +195,7 @@ const capturesNotPromisedBack = `-- name: CapturesNotPromisedBack :many
 SELECT l.provider_txn, l.amount, l.currency, l.order_no, coalesce(o.status, 'unknown')::text AS status
 FROM payments.ledger l
 LEFT JOIN orders.orders o USING (order_no)
-WHERE l.kind = 'capture' AND l.amount > 0 AND l.at < clock_timestamp() - $1::interval
+WHERE l.kind = 'capture' AND l.amount > 0 AND l.at < statement_timestamp() - $1::interval
   AND coalesce(o.status, 'unknown') NOT IN ('paid', 'completed', 'refunding', 'refund_failed', 'refunded')
   AND NOT EXISTS (SELECT FROM payments.refunds r WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn)
 ORDER BY l.order_no LIMIT $2
@@ -318,7 +318,7 @@ SET queries = p.queries + 1,
         greatest(p.expires_at - clock_timestamp(), interval '0') + interval '1 millisecond' * $2::bigint,
         interval '1 millisecond' * $3::bigint))
 WHERE (p.bucket, p.payment_no) IN (
-    SELECT d.bucket, d.payment_no FROM payments.payments d WHERE d.status = 'created' AND d.next_query <= clock_timestamp()
+    SELECT d.bucket, d.payment_no FROM payments.payments d WHERE d.status = 'created' AND d.next_query <= statement_timestamp()
     ORDER BY d.next_query LIMIT $4 FOR UPDATE SKIP LOCKED)
 RETURNING p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, p.method, p.handoff, (p.expires_at <= clock_timestamp())::boolean AS expired
 `
@@ -384,7 +384,7 @@ func (q *Queries) ClaimQueries(ctx context.Context, arg ClaimQueriesParams) ([]C
 const claimRefunds = `-- name: ClaimRefunds :many
 UPDATE payments.refunds r SET attempts = r.attempts + 1, next_try = clock_timestamp() + $1::interval
 WHERE (r.bucket, r.refund_no) IN (
-    SELECT d.bucket, d.refund_no FROM payments.refunds d WHERE d.status = 'requested' AND d.next_try <= clock_timestamp()
+    SELECT d.bucket, d.refund_no FROM payments.refunds d WHERE d.status = 'requested' AND d.next_try <= statement_timestamp()
     ORDER BY d.next_try LIMIT $2 FOR UPDATE SKIP LOCKED)
 RETURNING r.bucket, r.refund_no, r.payment_no, r.order_no, r.user_id, r.provider, r.capture_txn, r.amount, r.currency, r.reason, r.status, r.attempts, r.next_try, r.last_error, r.created_at, r.updated_at, r.note, r.requested_by, r.decided_by, r.decided_at, r.settled_by, r.receipt, r.units
 `

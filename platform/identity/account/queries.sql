@@ -207,7 +207,7 @@ FROM account.logins WHERE user_id = @user_id;
 -- name: ClaimNote :one
 -- The next note to send, with its user's phone. The claim ends by itself when the process dies.
 WITH due AS (
-    SELECT id FROM account.notes WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT 1 FOR UPDATE SKIP LOCKED
+    SELECT id FROM account.notes WHERE next_try <= statement_timestamp() ORDER BY next_try LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 UPDATE account.notes n SET attempts = n.attempts + 1, next_try = clock_timestamp() + make_interval(secs => @again_seconds::float8) * (n.attempts + 1)
 FROM due, account.users u
@@ -239,7 +239,7 @@ SELECT about, created_at FROM account.notices WHERE user_id = @user_id ORDER BY 
 
 -- name: ForgetNotices :execrows
 DELETE FROM account.notices d WHERE d.id IN (
-    SELECT o.id FROM account.notices o WHERE o.created_at < clock_timestamp() - make_interval(secs => @keep_seconds::float8)
+    SELECT o.id FROM account.notices o WHERE o.created_at < statement_timestamp() - make_interval(secs => @keep_seconds::float8)
     ORDER BY o.created_at LIMIT @most);
 
 -- name: ListUsers :many
@@ -254,13 +254,13 @@ ORDER BY id DESC LIMIT @most;
 
 -- name: ForgetCodes :execrows
 DELETE FROM account.sms_codes c WHERE (c.phone, c.purpose) IN (
-    SELECT o.phone, o.purpose FROM account.sms_codes o WHERE o.expires_at < clock_timestamp() - make_interval(secs => @keep_seconds::float8)
+    SELECT o.phone, o.purpose FROM account.sms_codes o WHERE o.expires_at < statement_timestamp() - make_interval(secs => @keep_seconds::float8)
     ORDER BY o.expires_at LIMIT @most);
 
 -- name: ForgetLogins :execrows
 -- Deletes logins that ended or expired long ago.
 DELETE FROM account.logins l WHERE l.id IN (
-    SELECT o.id FROM account.logins o WHERE least(o.ended_at, o.expires_at) < clock_timestamp() - make_interval(secs => @keep_seconds::float8)
+    SELECT o.id FROM account.logins o WHERE least(o.ended_at, o.expires_at) < statement_timestamp() - make_interval(secs => @keep_seconds::float8)
     ORDER BY least(o.ended_at, o.expires_at) LIMIT @most);
 
 -- name: LockSubject :exec

@@ -43,7 +43,7 @@ DELETE FROM platform.blacklist WHERE id = @id RETURNING *;
 
 -- name: RemoveEndedEntries :exec
 DELETE FROM platform.blacklist WHERE id IN (
-    SELECT b.id FROM platform.blacklist b WHERE b.expires_at < clock_timestamp() - @keep::interval ORDER BY b.expires_at LIMIT @at_most);
+    SELECT b.id FROM platform.blacklist b WHERE b.expires_at < statement_timestamp() - @keep::interval ORDER BY b.expires_at LIMIT @at_most);
 
 -- name: PhonesWithoutOwner :many
 -- Returns a random sample if there are more than one run processes.

@@ -15,4 +15,4 @@ LEFT JOIN auth.revocations r ON r.xact >= (@horizon::text)::xid8 AND r.expires_a
 
 -- name: RemoveExpired :exec
 DELETE FROM auth.revocations WHERE id IN (
-    SELECT r.id FROM auth.revocations r WHERE r.expires_at < clock_timestamp() ORDER BY r.expires_at LIMIT @at_most);
+    SELECT r.id FROM auth.revocations r WHERE r.expires_at < statement_timestamp() ORDER BY r.expires_at LIMIT @at_most);

@@ -5,6 +5,9 @@ import "time"
 // AgeEvents makes EVENTS look older to recall by that much.
 func AgeEvents(r *Relay, by time.Duration) { r.margin -= by }
 
+// Patient stops a relay only when it has sent everything, however slow the machine.
+func Patient(r *Relay) { r.grace = time.Hour }
+
 // NeverPoll leaves a relay its wake-ups alone.
 func NeverPoll(r *Relay) { r.poll = time.Hour }
 

@@ -61,19 +61,19 @@ FROM (SELECT max(place) AS place FROM platform.outbox WHERE day < (now() AT TIME
 
 -- name: EmptyInboxDefault :exec
 -- By the time it was seen: the day of a foreign id is arbitrary.
-DELETE FROM platform.inbox_default WHERE seen_at < clock_timestamp() - make_interval(days => @days::int);
+DELETE FROM platform.inbox_default WHERE seen_at < statement_timestamp() - make_interval(days => @days::int);
 
 -- name: RemoveOldAlarms :execrows
 DELETE FROM platform.alarms WHERE id IN (
-    SELECT a.id FROM platform.alarms a WHERE a.last_seen < clock_timestamp() - @keep::interval LIMIT @at_most);
+    SELECT a.id FROM platform.alarms a WHERE a.last_seen < statement_timestamp() - @keep::interval LIMIT @at_most);
 
 -- name: RemoveOldDeadLetters :execrows
 DELETE FROM platform.dead_letters WHERE id IN (
-    SELECT d.id FROM platform.dead_letters d WHERE d.created_at < clock_timestamp() - @keep::interval LIMIT @at_most);
+    SELECT d.id FROM platform.dead_letters d WHERE d.created_at < statement_timestamp() - @keep::interval LIMIT @at_most);
 
 -- name: RemoveOldRefused :execrows
 DELETE FROM platform.outbox_refused WHERE id IN (
-    SELECT r.id FROM platform.outbox_refused r WHERE r.failed_at < clock_timestamp() - @keep::interval LIMIT @at_most);
+    SELECT r.id FROM platform.outbox_refused r WHERE r.failed_at < statement_timestamp() - @keep::interval LIMIT @at_most);
 
 -- name: MoveRefused :exec
 WITH gone AS (DELETE FROM platform.outbox o WHERE o.day = @day AND o.id = @id RETURNING o.id, o.subject, o.payload, o.created_at, o.trace)
@@ -82,7 +82,7 @@ SELECT gone.id, gone.subject, gone.payload, gone.created_at, gone.trace, @error:
 
 -- name: DueRefused :many
 SELECT id, subject, payload, coalesce(trace, '') AS trace, attempts FROM platform.outbox_refused
-WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT @at_most;
+WHERE next_try <= statement_timestamp() ORDER BY next_try LIMIT @at_most;
 
 -- name: RefusedAgain :one
 -- An event that was refused for as long as the bound has failed.

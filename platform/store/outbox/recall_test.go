@@ -103,7 +103,9 @@ func TestRelaySendsRemainingRowsBeforeItEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, relay(pool, b).Run(ctx))
+	r := relay(pool, b)
+	outbox.Patient(r)
+	require.NoError(t, r.Run(ctx))
 	require.Equal(t, "rows left", unsent(t, pool), 0)
 }
 

@@ -39,7 +39,7 @@ const (
 // due is whether the relay has something to send: rows, and refused events whose next
 // attempt is due.
 const due = `EXISTS (SELECT FROM platform.outbox WHERE sent_at IS NULL)
-	OR EXISTS (SELECT FROM platform.outbox_refused WHERE next_try <= clock_timestamp())`
+	OR EXISTS (SELECT FROM platform.outbox_refused WHERE next_try <= statement_timestamp())`
 
 // Relay publishes the outbox. One per process; create it with New.
 type Relay struct {
@@ -64,6 +64,7 @@ type Relay struct {
 	lag     prometheus.Gauge
 
 	poll       time.Duration // pollEvery, except in tests
+	grace      time.Duration // stopGrace, except in tests
 	margin     time.Duration // recallMargin, except in tests
 	retryFirst time.Duration // the wait after an event's first refusal: a minute, except in tests
 	retryEvery time.Duration // between two looks for due events: 5 s, except in tests
@@ -82,7 +83,7 @@ func New(pool *pgxpool.Pool, b *bus.Bus, p *pulse.Pulse, giveUpAfter time.Durati
 	return &Relay{
 		pool: pool, bus: b, pulse: p, log: log, wake: make(chan struct{}, 1),
 		giveUpAfter: giveUpAfter, raiseRefused: refused, raiseFailed: failed,
-		poll: pollEvery, margin: recallMargin, retryFirst: retryFirst, retryEvery: retryEvery, published: relayPublished.Err,
+		poll: pollEvery, grace: stopGrace, margin: recallMargin, retryFirst: retryFirst, retryEvery: retryEvery, published: relayPublished.Err,
 		sent: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_outbox_sent_total", Help: "Outbox rows published and marked.",
 		}),
@@ -113,7 +114,7 @@ func (r *Relay) Wake() {
 // current window and sends the other waiting rows, within 3 s. No error ends
 // it.
 func (r *Relay) Run(ctx context.Context) error {
-	work, end := workUntil(ctx)
+	work, end := workUntil(ctx, r.grace)
 	defer end()
 	pause, waiting := time.Duration(0), r.pulse.Due("relay", due)
 	for ctx.Err() == nil {
@@ -155,14 +156,14 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// workUntil returns a context that outlives ctx by stopGrace: a window in
+// workUntil returns a context that outlives ctx by the grace: a window in
 // progress is finished, since its events are on the bus and marking them avoids
 // duplicates, but a hanging call cannot block the stop.
-func workUntil(ctx context.Context) (work context.Context, end func()) {
+func workUntil(ctx context.Context, grace time.Duration) (work context.Context, end func()) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	forget := context.AfterFunc(ctx, func() {
-		grace := time.AfterFunc(stopGrace, cancel)
-		context.AfterFunc(work, func() { grace.Stop() })
+		over := time.AfterFunc(grace, cancel)
+		context.AfterFunc(work, func() { over.Stop() })
 	})
 	return work, func() { forget(); cancel() }
 }

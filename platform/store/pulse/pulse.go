@@ -73,7 +73,9 @@ func New(pool *pgxpool.Pool, log *slog.Logger, metrics prometheus.Registerer) *P
 }
 
 // Due returns what kicks the loop of that name in each pulse in which condition is true: SQL
-// of type boolean, which must be as cheap as one look into an index.
+// of type boolean, which must be as cheap as one look into an index. So it compares times with
+// statement_timestamp(): for clock_timestamp(), which is volatile, Postgres reads every row.
+// A condition with that is a programming error, which panics.
 func (p *Pulse) Due(loop, condition string) <-chan struct{} {
 	return p.add(loop, `(`+condition+`)::int`, false)
 }
@@ -87,6 +89,9 @@ func (p *Pulse) Changed(loop, number string) <-chan struct{} { return p.add(loop
 func (p *Pulse) add(loop, sql string, changes bool) <-chan struct{} {
 	if p == nil {
 		return nil
+	}
+	if strings.Contains(sql, "clock_timestamp") {
+		panic("pulse: the condition of " + loop + " uses no index, because of clock_timestamp(): " + sql)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

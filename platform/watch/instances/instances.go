@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
@@ -30,6 +31,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/instances/internal/instancesdb"
 )
@@ -47,6 +49,8 @@ const (
 	askTimeout = 2 * time.Second
 	// lookEvery is how often a start that waits looks again.
 	lookEvery = 500 * time.Millisecond
+	// joinLock names the advisory lock of those that join: "instance" in ASCII.
+	joinLock = 0x696e7374616e6365
 	// exitDiffers is the exit code of a start that does not fit; it follows that of a Redis
 	// which belongs to another database.
 	exitDiffers = 38
@@ -106,9 +110,11 @@ func (e differsError) Error() string {
 // ExitCode returns the process's exit code.
 func (differsError) ExitCode() int { return exitDiffers }
 
-// Join reports this instance until a stops. If one that runs differs, it refuses with exit
-// code 38: after 5 s, for only a report that is younger than this start says that the other
-// has not ended, and what its Redis is now. The row of one that was killed delays it by 15 s.
+// Join reports this instance until a stops. If one that runs differs from it, it refuses with
+// exit code 38: after 5 s, for only a report whose questions are younger than this start says
+// that the other has not ended, and what its Redis is now. The row of one that was killed
+// delays it by 15 s. A Redis or NATS that a part of the others shares with it is no reason:
+// the alarm is there already, and this one may be the repair.
 func Join(ctx context.Context, a *app.App, cfg Config, deps Deps) (*Registry, error) {
 	return join(ctx, a, cfg, deps, reportEvery)
 }
@@ -139,24 +145,41 @@ func join(ctx context.Context, a *app.App, cfg Config, deps Deps, every time.Dur
 	return r, nil
 }
 
-// fit returns nil once no running instance differs from this one.
+// fit returns nil when this instance has a row beside those that it fits. One that is refused
+// has none: it must not keep others from starting.
 func (r *Registry) fit(ctx context.Context) error {
 	var began time.Time
 	for {
-		running, err := r.report(ctx)
-		if err != nil {
+		if err := r.ask(ctx); err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(running, r.own); i >= 0 && began.IsZero() {
-			began = running[i].At
+		if began.IsZero() {
+			began = r.mine.At
 		}
-		all := differences(running)
-		if len(all) == 0 {
+		var all, fresh []alarm.Finding
+		if err := pg.InTx(ctx, r.deps.DB, func(tx pgx.Tx) error {
+			q := instancesdb.New(tx)
+			if err := q.LockJoining(ctx, joinLock); err != nil { // of two at once, one is first
+				return err
+			}
+			running, err := q.Running(ctx, runsFor)
+			if err != nil {
+				return err
+			}
+			all = r.against(running)
+			fresh = r.against(slices.DeleteFunc(running, func(i row) bool { return !i.At.After(began) }))
+			if len(all) > 0 {
+				return nil
+			}
+			return q.Report(ctx, r.mine)
+		}); err != nil {
+			return fmt.Errorf("instances: join those that run: %w", err)
+		}
+		switch {
+		case len(all) == 0:
 			return nil
-		}
-		running = slices.DeleteFunc(running, func(i row) bool { return !r.own(i) && (began.IsZero() || !i.At.After(began)) })
-		if found := differences(running); len(found) > 0 {
-			return differsError(found)
+		case len(fresh) > 0:
+			return differsError(fresh)
 		}
 		r.deps.Log.InfoContext(ctx, "waiting for a report of an instance that differs, or its end", "difference", all[0].Detail)
 		if err := app.Sleep(ctx, lookEvery); err != nil {
@@ -165,54 +188,90 @@ func (r *Registry) fit(ctx context.Context) error {
 	}
 }
 
-// own is whether the row is this instance's.
-func (r *Registry) own(i row) bool { return i.Instance == r.mine.Instance }
+// against is what keeps this instance from running beside others.
+func (r *Registry) against(running []row) (found []alarm.Finding) {
+	own := row{Name: r.mine.Name, Signs: r.mine.Signs, Accepts: r.mine.Accepts, Redis: r.mine.Redis, Nats: r.mine.Nats}
+	shares := func(of func(row) string) bool {
+		return slices.ContainsFunc(running, func(i row) bool { return of(i) == of(own) })
+	}
+	if shares(redisOf) {
+		own.Redis = ""
+	}
+	if shares(natsOf) {
+		own.Nats = ""
+	}
+	for _, other := range running {
+		found = append(found, differences([]row{other, own})...)
+	}
+	return found
+}
 
 // fingerprint names a signing key without disclosing anything of it.
 func fingerprint(key []byte) string { return hex.EncodeToString(auth.Derive(key, "fingerprint")[:16]) }
 
-// report stores this instance's row and returns those that run, this one among them. A store
-// that does not answer keeps its last identity: the outage has alarms of its own.
-func (r *Registry) report(ctx context.Context) ([]row, error) {
-	if id, err := r.redisIdentity(ctx); err == nil {
-		r.mine.Redis = id
+// ask asks Redis and NATS who they are. One that does not answer is not compared: the outage
+// has alarms of its own. The row is as old as the questions.
+func (r *Registry) ask(ctx context.Context) (err error) {
+	if r.mine.At, err = instancesdb.New(r.deps.DB).Now(ctx); err != nil {
+		return fmt.Errorf("instances: read the time: %w", err)
 	}
-	natsCtx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	if id, err := r.deps.NATS(natsCtx); err == nil {
-		r.mine.Nats = id
+	ask := func(store string, identity func(context.Context) (string, error)) string {
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		id, err := identity(ctx)
+		if err != nil {
+			r.deps.Log.DebugContext(ctx, "the others cannot compare a store of this instance", "store", store, "error", err)
+			return ""
+		}
+		return id
+	}
+	r.mine.Redis, r.mine.Nats = ask("Redis", r.redisIdentity), ask("NATS", r.deps.NATS)
+	return nil
+}
+
+// compare stores this instance's row, and what those that run differ in.
+func (r *Registry) compare(ctx context.Context) (err error) {
+	var found []alarm.Finding
+	defer func() { r.found.Store(&found) }() // nothing after a failure: it was seen before it
+	if err := r.ask(ctx); err != nil {
+		return err
 	}
 	q := instancesdb.New(r.deps.DB)
 	if err := q.Report(ctx, r.mine); err != nil {
-		return nil, fmt.Errorf("instances: store this instance's row: %w", err)
+		return fmt.Errorf("instances: store this instance's row: %w", err)
 	}
 	running, err := q.Running(ctx, runsFor)
 	if err != nil {
-		return nil, fmt.Errorf("instances: read the running ones: %w", err)
+		return fmt.Errorf("instances: read the running ones: %w", err)
 	}
-	return running, nil
+	found = differences(running)
+	return nil
 }
 
-// compare is a report whose differences are an alarm.
-func (r *Registry) compare(ctx context.Context) error {
-	running, err := r.report(ctx)
-	if err == nil {
-		found := differences(running)
-		r.found.Store(&found)
-	}
-	return err
-}
-
-// redisIdentity returns the word in Redis, and writes one where it is missing.
+// redisIdentity is a word in Redis, which is written where it is missing, and the id of the
+// history that this primary writes: after a failover a primary that was left behind has the
+// same word and another history. A server that hides its history has only the word.
 func (r *Registry) redisIdentity(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	mine := ids.New().String()
-	old, err := r.deps.Redis.SetArgs(ctx, redisKey, mine, redis.SetArgs{Mode: "NX", Get: true}).Result()
-	if errors.Is(err, redis.Nil) {
-		return mine, nil
+	word := ids.New().String()
+	old, err := r.deps.Redis.SetArgs(ctx, redisKey, word, redis.SetArgs{Mode: "NX", Get: true}).Result()
+	switch {
+	case err == nil:
+		word = old
+	case !errors.Is(err, redis.Nil): // it is full, or reads only
+		if word, err = r.deps.Redis.Get(ctx, redisKey).Result(); err != nil {
+			return "", err
+		}
 	}
-	return old, err
+	var node redis.Cmdable = r.deps.Redis
+	if cluster, many := r.deps.Redis.(*redis.ClusterClient); many {
+		if node, err = cluster.MasterForKey(ctx, redisKey); err != nil {
+			return "", err
+		}
+	}
+	info, _ := node.Info(ctx, "replication").Result() // some providers refuse it
+	_, rest, _ := strings.Cut(info, "master_replid:")
+	history, _, _ := strings.Cut(rest, "\r\n")
+	return word + " " + history, nil
 }
 
 // Probe finds what running instances differ in.
@@ -246,8 +305,8 @@ func differences(running []row) []alarm.Finding {
 		name string
 		of   func(row) string
 	}{
-		{"Redis", func(i row) string { return i.Redis }},
-		{"NATS", func(i row) string { return i.Nats }},
+		{"Redis", redisOf},
+		{"NATS", natsOf},
 	} {
 		users := group(running, store.of)
 		if len(users) < 2 {
@@ -261,6 +320,10 @@ func differences(running []row) []alarm.Finding {
 	}
 	return found
 }
+
+func redisOf(i row) string { return i.Redis }
+
+func natsOf(i row) string { return i.Nats }
 
 // group are the names of the instances by what they have; those of which it is not known
 // are left out.

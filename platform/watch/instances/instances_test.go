@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"stampede/platform/base/app"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
 )
 
@@ -76,6 +78,7 @@ func TestJoin(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), refused.want) || !strings.Contains(err.Error(), "--nats-url") {
 				t.Fatalf("refused with %v, want %q", err, refused.want)
 			}
+			require.Equal(t, "rows", pgtest.Read[int64](t, s.db, `SELECT count(*) FROM platform.instances`), 1) // the refused one has none
 			coded, ok := errors.AsType[differsError](err)
 			require.Equal(t, "exit code", ok && coded.ExitCode() == exitDiffers, true)
 		})
@@ -147,6 +150,17 @@ func TestKilledInstance(t *testing.T) {
 	}
 }
 
+// An instance that shares its stores with a part of those that run starts: they differ without it, and it may be the repair.
+func TestRepairStartsBesideOneThatDiffers(t *testing.T) {
+	t.Parallel()
+	s := shop{pgtest.DB(t), pgtest.Redis(t)}
+	_, _, err := s.join(t, Config{Name: "a", Key: []byte(key)}, "one")
+	require.NoError(t, err)
+	pgtest.Exec(t, s.db, `INSERT INTO platform.instances SELECT $1, 'odd', signs, accepts, 'another', 'two', 1, 1, clock_timestamp() FROM platform.instances`, strings.Repeat("0", 32))
+	_, _, err = s.join(t, Config{Name: "b", Key: []byte(key)}, "one")
+	require.NoError(t, err)
+}
+
 // While running instances differ, each finds the same.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
@@ -183,5 +197,28 @@ func TestRedisIdentity(t *testing.T) {
 	require.NoError(t, s.rdb.Del(t.Context(), redisKey).Err())
 	if again := read(); again == first || again == "" {
 		t.Errorf("the identity of an emptied Redis is %q, which was %q", again, first)
+	}
+
+	// After a failover the old primary, which an instance may not have left, is another one.
+	open := func() (redis.UniversalClient, string, string) {
+		addr := redistest.Start(t).Addr
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		t.Cleanup(func() { _ = rdb.Close() })
+		host, port, err := net.SplitHostPort(addr)
+		require.NoError(t, err)
+		return rdb, host, port
+	}
+	primary, host, port := open()
+	replica, _, _ := open()
+	of := func(rdb redis.UniversalClient) string {
+		id, _ := (&Registry{deps: Deps{Redis: rdb}}).redisIdentity(t.Context()) // fails until the replica has the word
+		return id
+	}
+	require.NoError(t, replica.SlaveOf(t.Context(), host, port).Err())
+	pgtest.Eventually(t, 30*time.Second, func() bool { return of(primary) != "" && of(replica) == of(primary) }, "the replica follows, and reads only")
+	require.NoError(t, replica.SlaveOf(t.Context(), "NO", "ONE").Err())
+	old, promoted := of(primary), of(replica)
+	if word, _, _ := strings.Cut(promoted, " "); promoted == old || !strings.HasPrefix(old, word+" ") {
+		t.Errorf("the promoted replica is %q, and its old primary %q", promoted, old)
 	}
 }

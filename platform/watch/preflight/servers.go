@@ -288,7 +288,7 @@ func (s Servers) postgresConnections(ctx context.Context, _ Need) ([]Finding, er
 	var free int64
 	if err := s.DB.QueryRow(ctx, `
 		SELECT sum(setting::bigint * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END)::bigint - (
-			SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT LIKE 'stampede%')
+			SELECT count(*) FROM pg_stat_activity WHERE coalesce(backend_type, 'client backend') = 'client backend' AND application_name NOT LIKE 'stampede%')
 		FROM pg_settings WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')`).Scan(&free); err != nil {
 		return nil, fmt.Errorf("read the connections of Postgres: %w", err)
 	}

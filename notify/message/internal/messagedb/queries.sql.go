@@ -52,7 +52,7 @@ func (q *Queries) Asked(ctx context.Context, arg AskedParams) (bool, error) {
 
 const claim = `-- name: Claim :many
 WITH due AS MATERIALIZED (
-    SELECT o.id, o.user_id FROM notify.messages o WHERE o.state = 'waiting' AND o.by_mail = $2 AND o.offer = $3 AND o.next_try <= clock_timestamp()
+    SELECT o.id, o.user_id FROM notify.messages o WHERE o.state = 'waiting' AND o.by_mail = $2 AND o.offer = $3 AND o.next_try <= statement_timestamp()
     ORDER BY o.next_try LIMIT $4 FOR UPDATE SKIP LOCKED
 )
 UPDATE notify.messages m SET attempts = m.attempts + 1, next_try = clock_timestamp() + $1::interval
@@ -201,7 +201,7 @@ func (q *Queries) Forget(ctx context.Context, userID int64) error {
 }
 
 const forgetAsks = `-- name: ForgetAsks :exec
-DELETE FROM notify.units_back_asks a WHERE a.id IN (SELECT o.id FROM notify.units_back_asks o WHERE o.until < clock_timestamp() ORDER BY o.until LIMIT $1)
+DELETE FROM notify.units_back_asks a WHERE a.id IN (SELECT o.id FROM notify.units_back_asks o WHERE o.until < statement_timestamp() ORDER BY o.until LIMIT $1)
 `
 
 func (q *Queries) ForgetAsks(ctx context.Context, most int32) error {
@@ -570,9 +570,9 @@ WITH s AS (
         unnest($10::boolean[]) AS by_mail, unnest($11::boolean[]) AS others_away
 ), settled AS (
     UPDATE notify.messages m SET state = CASE WHEN s.state = 'waiting' THEN m.state ELSE s.state END,
-        reason = CASE WHEN s.state = 'waiting' AND s.tried = 0 THEN m.reason ELSE s.reason END,
-        channel = CASE WHEN s.state = 'waiting' AND s.tried = 0 THEN m.channel ELSE s.channel END,
-        recipient = CASE WHEN m.state <> 'waiting' THEN '' WHEN s.state = 'waiting' AND s.tried = 0 THEN m.recipient ELSE s.recipient END,
+        reason = CASE WHEN s.state = 'waiting' AND s.channel = '' THEN m.reason ELSE s.reason END,
+        channel = CASE WHEN s.state = 'waiting' AND s.channel = '' THEN m.channel ELSE s.channel END,
+        recipient = CASE WHEN m.state <> 'waiting' THEN '' WHEN s.state = 'waiting' AND s.channel = '' THEN m.recipient ELSE s.recipient END,
         parts = s.parts, by_mail = s.by_mail, others_away = s.others_away, next_try = s.next_try, attempts = m.attempts - 1 + s.tried, updated_at = clock_timestamp()
     FROM s WHERE m.id = s.id AND m.state IN ('waiting', 'dropped')
     RETURNING m.kind, s.channel, s.state, s.parts
@@ -599,8 +599,8 @@ type SettleParams struct {
 	OthersAways []bool
 }
 
-// Notes what became of claimed messages, and counts what has ended, in one order for all who do. What was not tried keeps
-// what its last attempt said. One that was dropped or forgotten meanwhile names no recipient.
+// Notes what became of claimed messages, and counts what has ended, in one order for all who do. What no channel was asked
+// about keeps what the last attempt said. One that was dropped or forgotten meanwhile names no recipient.
 func (q *Queries) Settle(ctx context.Context, arg SettleParams) error {
 	_, err := q.db.Exec(ctx, settle,
 		arg.Day,

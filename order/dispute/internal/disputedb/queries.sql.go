@@ -390,7 +390,7 @@ func (q *Queries) TextsOf(ctx context.Context, disputeNos []ids.ID) ([]OrdersDis
 
 const unanswered = `-- name: Unanswered :one
 SELECT count(*) AS disputes, coalesce(min(waiting_since), clock_timestamp())::timestamptz AS since FROM (
-    SELECT d.waiting_since FROM orders.disputes d WHERE d.status = 'open' AND d.waiting_since < clock_timestamp() - $1::interval
+    SELECT d.waiting_since FROM orders.disputes d WHERE d.status = 'open' AND d.waiting_since < statement_timestamp() - $1::interval
     ORDER BY d.waiting_since LIMIT 1000) w
 `
 

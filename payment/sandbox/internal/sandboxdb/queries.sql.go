@@ -27,7 +27,7 @@ SET dispute_ended_at = CASE WHEN p.disputed_at IS NOT NULL THEN clock_timestamp(
 WHERE p.ref IN (
     SELECT d.ref FROM sandbox.payments d
     WHERE d.status = 'captured' AND d.behaviour IN ('chargeback_won', 'chargeback_lost') AND d.dispute_ended_at IS NULL
-      AND coalesce(d.disputed_at, d.captured_at) + interval '1 second' * d.delay_seconds <= clock_timestamp()
+      AND coalesce(d.disputed_at, d.captured_at) + interval '1 second' * d.delay_seconds <= statement_timestamp()
     ORDER BY d.captured_at LIMIT $1 FOR UPDATE SKIP LOCKED)
 RETURNING p.ref, p.merchant, p.payment_no, p.title, p.amount, p.currency, p.status, p.behaviour, p.delay_seconds, p.notify_url, p.return_url, p.expires_at, p.failed_attempts, p.txn, p.captured_amount, p.captured_at, p.refunded, p.created_at, p.updated_at, p.silent_until, p.disputed_at, p.dispute_ended_at
 `
@@ -78,7 +78,7 @@ func (q *Queries) AdvanceDisputes(ctx context.Context, atMost int32) ([]SandboxP
 
 const bounceDueRefunds = `-- name: BounceDueRefunds :many
 UPDATE sandbox.refunds r SET status = 'failed', bounced_at = clock_timestamp()
-WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'succeeded' AND d.bounces_ms IS NOT NULL AND d.ready_at <= clock_timestamp()
+WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'succeeded' AND d.bounces_ms IS NOT NULL AND d.ready_at <= statement_timestamp()
                 ORDER BY d.ready_at LIMIT $1 FOR UPDATE SKIP LOCKED)
 RETURNING r.ref, r.merchant, r.refund_no, r.payment_ref, r.payment_no, r.amount, r.currency, r.reason, r.status, r.fails, r.notify_url, r.ready_at, r.created_at, r.updated_at, r.bounces_ms, r.bounced_at
 `
@@ -180,7 +180,7 @@ func (q *Queries) Capture(ctx context.Context, arg CaptureParams) (SandboxPaymen
 const claimCallbacks = `-- name: ClaimCallbacks :many
 UPDATE sandbox.callbacks c
 SET attempts = c.attempts + 1, next_try = clock_timestamp() + interval '1 millisecond' * $1::bigint
-WHERE c.id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status = 'pending' AND d.next_try <= clock_timestamp()
+WHERE c.id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status = 'pending' AND d.next_try <= statement_timestamp()
                ORDER BY d.next_try LIMIT $2 FOR UPDATE SKIP LOCKED)
 RETURNING c.id, c.merchant, c.url, c.body, c.attempts
 `
@@ -421,7 +421,7 @@ func (q *Queries) Expire(ctx context.Context, ref ids.ID) (SandboxPayment, error
 
 const forgetCallbacks = `-- name: ForgetCallbacks :execrows
 DELETE FROM sandbox.callbacks
-WHERE id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status <> 'pending' AND d.created_at < clock_timestamp() - interval '1 day'
+WHERE id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status <> 'pending' AND d.created_at < statement_timestamp() - interval '1 day'
              ORDER BY d.created_at LIMIT $1)
 `
 
@@ -820,7 +820,7 @@ const settleDueRefunds = `-- name: SettleDueRefunds :many
 UPDATE sandbox.refunds r
 SET status = CASE WHEN r.fails THEN 'failed' ELSE 'succeeded' END, updated_at = clock_timestamp(),
     ready_at = clock_timestamp() + interval '1 millisecond' * coalesce(r.bounces_ms, 0)
-WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'processing' AND d.ready_at <= clock_timestamp()
+WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'processing' AND d.ready_at <= statement_timestamp()
                 ORDER BY d.ready_at LIMIT $1 FOR UPDATE SKIP LOCKED)
 RETURNING r.ref, r.merchant, r.refund_no, r.payment_ref, r.payment_no, r.amount, r.currency, r.reason, r.status, r.fails, r.notify_url, r.ready_at, r.created_at, r.updated_at, r.bounces_ms, r.bounced_at
 `

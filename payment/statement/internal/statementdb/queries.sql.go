@@ -54,7 +54,7 @@ const claimStatement = `-- name: ClaimStatement :many
 UPDATE payments.statements s SET status = 'due', attempts = s.attempts + 1, last_error = '', next_try = clock_timestamp() + $1::interval
 WHERE (s.provider, s.day) IN (
     SELECT d.provider, d.day FROM payments.statements d
-    WHERE (d.status = 'due' OR d.compared_at IS NULL AND (d.wanted OR d.last_error <> '')) AND d.next_try <= clock_timestamp() AND d.provider = ANY($2::text[])
+    WHERE (d.status = 'due' OR d.compared_at IS NULL AND (d.wanted OR d.last_error <> '')) AND d.next_try <= statement_timestamp() AND d.provider = ANY($2::text[])
     ORDER BY d.day LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING s.provider, s.day, s.from_time, s.to_time, s.wanted, s.status, s.lines, s.attempts, s.next_try, s.last_error, s.partial, s.compared_at
 `

@@ -27,7 +27,7 @@ const (
 	// noteAttempts fit into a quarter of an hour, after which the gateway is down and
 	// the note stale.
 	noteAttempts = 7
-	notesDue     = `EXISTS (SELECT FROM account.notes WHERE next_try <= clock_timestamp())`
+	notesDue     = `EXISTS (SELECT FROM account.notes WHERE next_try <= statement_timestamp())`
 	// staffCode is a note that is a login code, see takeSMS.
 	staffCode = "code"
 )

@@ -32,4 +32,4 @@ RETURNING device_kind, device_id, device_name, address, user_id, login_id, token
 -- name: Forget :execrows
 DELETE FROM auth.qr_logins WHERE id IN (
     SELECT q.id FROM auth.qr_logins q
-    WHERE q.expires_at < clock_timestamp() - make_interval(secs => @keep_seconds::float8) ORDER BY q.expires_at LIMIT @at_most);
+    WHERE q.expires_at < statement_timestamp() - make_interval(secs => @keep_seconds::float8) ORDER BY q.expires_at LIMIT @at_most);

@@ -169,6 +169,15 @@ func TestBehindNginx(t *testing.T) {
 	if !met() || answers["bad-path"] < 50 || len(answers) != 2 {
 		t.Errorf("a flood was answered %v", answers)
 	}
+	// Without an instance nginx answers as the shop would.
+	require.Equal(t, "exit code", second.Stop(), 0)
+	for _, url := range []string{shop.SaleName + "/api/v1/orders/" + no, shop.RushName + "/api/v1/rush/" + path} {
+		pgtest.Eventually(t, 30*time.Second, func() bool { // while it still refuses the flood
+			a := httpxtest.Send(t, client, http.MethodPost, url, "", "")
+			return a.Status == http.StatusServiceUnavailable && a.Doc["code"] == "unavailable" && a.Header.Get("Retry-After") == "1" &&
+				a.Header.Get("Content-Type") == "application/problem+json"
+		}, "nginx says that no instance answers")
+	}
 	if logged, err := os.ReadFile(log); err != nil || strings.Contains(string(logged), "/api/v1/rush/") || !strings.Contains(string(logged), "/rush-path") {
 		t.Errorf("the log (%v) has a path, or nothing:\n%s", err, logged)
 	}

@@ -340,7 +340,7 @@ func (q *Queries) PutRule(ctx context.Context, arg PutRuleParams) (RiskRule, err
 
 const removeEndedClaimOrders = `-- name: RemoveEndedClaimOrders :exec
 DELETE FROM risk.claim_orders WHERE order_no IN (
-    SELECT o.order_no FROM risk.claim_orders o WHERE o.ends_at < clock_timestamp() ORDER BY o.ends_at LIMIT $1)
+    SELECT o.order_no FROM risk.claim_orders o WHERE o.ends_at < statement_timestamp() ORDER BY o.ends_at LIMIT $1)
 `
 
 func (q *Queries) RemoveEndedClaimOrders(ctx context.Context, atMost int32) error {
@@ -350,9 +350,9 @@ func (q *Queries) RemoveEndedClaimOrders(ctx context.Context, atMost int32) erro
 
 const removeEndedClaims = `-- name: RemoveEndedClaims :exec
 DELETE FROM risk.claims WHERE user_id IN (
-    SELECT c.user_id FROM risk.claims c WHERE c.until < clock_timestamp() AND (c.ends_at < clock_timestamp() OR NOT EXISTS (
+    SELECT c.user_id FROM risk.claims c WHERE c.until < statement_timestamp() AND (c.ends_at < statement_timestamp() OR NOT EXISTS (
         SELECT FROM risk.claim_orders o WHERE o.user_id = c.user_id AND o.activity_id = c.activity_id AND o.live))
-    ORDER BY c.until LIMIT $1 FOR UPDATE SKIP LOCKED) AND until < clock_timestamp()
+    ORDER BY c.until LIMIT $1 FOR UPDATE SKIP LOCKED) AND until < statement_timestamp()
 `
 
 func (q *Queries) RemoveEndedClaims(ctx context.Context, atMost int32) error {
@@ -362,7 +362,7 @@ func (q *Queries) RemoveEndedClaims(ctx context.Context, atMost int32) error {
 
 const removeEndedMarks = `-- name: RemoveEndedMarks :exec
 DELETE FROM risk.marks WHERE (rule_id, user_id) IN (
-    SELECT m.rule_id, m.user_id FROM risk.marks m WHERE m.until < clock_timestamp() ORDER BY m.until LIMIT $1)
+    SELECT m.rule_id, m.user_id FROM risk.marks m WHERE m.until < statement_timestamp() ORDER BY m.until LIMIT $1)
 `
 
 func (q *Queries) RemoveEndedMarks(ctx context.Context, atMost int32) error {
@@ -389,7 +389,7 @@ func (q *Queries) RemoveMarksOfOthers(ctx context.Context, arg RemoveMarksOfOthe
 
 const removeOldDecisions = `-- name: RemoveOldDecisions :exec
 DELETE FROM risk.decisions WHERE id IN (
-    SELECT d.id FROM risk.decisions d WHERE d.at < clock_timestamp() - $1::interval ORDER BY d.at LIMIT $2)
+    SELECT d.id FROM risk.decisions d WHERE d.at < statement_timestamp() - $1::interval ORDER BY d.at LIMIT $2)
 `
 
 type RemoveOldDecisionsParams struct {
@@ -404,7 +404,7 @@ func (q *Queries) RemoveOldDecisions(ctx context.Context, arg RemoveOldDecisions
 
 const removeOldHolds = `-- name: RemoveOldHolds :exec
 DELETE FROM risk.holds WHERE order_no IN (
-    SELECT h.order_no FROM risk.holds h WHERE h.closed_at < clock_timestamp() - $1::interval ORDER BY h.closed_at LIMIT $2)
+    SELECT h.order_no FROM risk.holds h WHERE h.closed_at < statement_timestamp() - $1::interval ORDER BY h.closed_at LIMIT $2)
 `
 
 type RemoveOldHoldsParams struct {

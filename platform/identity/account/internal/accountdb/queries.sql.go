@@ -15,7 +15,7 @@ import (
 
 const claimNote = `-- name: ClaimNote :one
 WITH due AS (
-    SELECT id FROM account.notes WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT 1 FOR UPDATE SKIP LOCKED
+    SELECT id FROM account.notes WHERE next_try <= statement_timestamp() ORDER BY next_try LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 UPDATE account.notes n SET attempts = n.attempts + 1, next_try = clock_timestamp() + make_interval(secs => $1::float8) * (n.attempts + 1)
 FROM due, account.users u
@@ -309,7 +309,7 @@ func (q *Queries) EraseUser(ctx context.Context, id int64) error {
 
 const forgetCodes = `-- name: ForgetCodes :execrows
 DELETE FROM account.sms_codes c WHERE (c.phone, c.purpose) IN (
-    SELECT o.phone, o.purpose FROM account.sms_codes o WHERE o.expires_at < clock_timestamp() - make_interval(secs => $1::float8)
+    SELECT o.phone, o.purpose FROM account.sms_codes o WHERE o.expires_at < statement_timestamp() - make_interval(secs => $1::float8)
     ORDER BY o.expires_at LIMIT $2)
 `
 
@@ -328,7 +328,7 @@ func (q *Queries) ForgetCodes(ctx context.Context, arg ForgetCodesParams) (int64
 
 const forgetLogins = `-- name: ForgetLogins :execrows
 DELETE FROM account.logins l WHERE l.id IN (
-    SELECT o.id FROM account.logins o WHERE least(o.ended_at, o.expires_at) < clock_timestamp() - make_interval(secs => $1::float8)
+    SELECT o.id FROM account.logins o WHERE least(o.ended_at, o.expires_at) < statement_timestamp() - make_interval(secs => $1::float8)
     ORDER BY least(o.ended_at, o.expires_at) LIMIT $2)
 `
 
@@ -348,7 +348,7 @@ func (q *Queries) ForgetLogins(ctx context.Context, arg ForgetLoginsParams) (int
 
 const forgetNotices = `-- name: ForgetNotices :execrows
 DELETE FROM account.notices d WHERE d.id IN (
-    SELECT o.id FROM account.notices o WHERE o.created_at < clock_timestamp() - make_interval(secs => $1::float8)
+    SELECT o.id FROM account.notices o WHERE o.created_at < statement_timestamp() - make_interval(secs => $1::float8)
     ORDER BY o.created_at LIMIT $2)
 `
 

@@ -213,7 +213,7 @@ func (q *Queries) PutEntry(ctx context.Context, arg PutEntryParams) (PlatformBla
 
 const removeEndedEntries = `-- name: RemoveEndedEntries :exec
 DELETE FROM platform.blacklist WHERE id IN (
-    SELECT b.id FROM platform.blacklist b WHERE b.expires_at < clock_timestamp() - $1::interval ORDER BY b.expires_at LIMIT $2)
+    SELECT b.id FROM platform.blacklist b WHERE b.expires_at < statement_timestamp() - $1::interval ORDER BY b.expires_at LIMIT $2)
 `
 
 type RemoveEndedEntriesParams struct {

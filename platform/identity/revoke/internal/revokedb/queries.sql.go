@@ -12,7 +12,7 @@ import (
 
 const removeExpired = `-- name: RemoveExpired :exec
 DELETE FROM auth.revocations WHERE id IN (
-    SELECT r.id FROM auth.revocations r WHERE r.expires_at < clock_timestamp() ORDER BY r.expires_at LIMIT $1)
+    SELECT r.id FROM auth.revocations r WHERE r.expires_at < statement_timestamp() ORDER BY r.expires_at LIMIT $1)
 `
 
 func (q *Queries) RemoveExpired(ctx context.Context, atMost int32) error {

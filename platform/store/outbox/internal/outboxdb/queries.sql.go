@@ -68,7 +68,7 @@ func (q *Queries) DroppedPlace(ctx context.Context) (int64, error) {
 
 const dueRefused = `-- name: DueRefused :many
 SELECT id, subject, payload, coalesce(trace, '') AS trace, attempts FROM platform.outbox_refused
-WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT $1
+WHERE next_try <= statement_timestamp() ORDER BY next_try LIMIT $1
 `
 
 type DueRefusedRow struct {
@@ -106,7 +106,7 @@ func (q *Queries) DueRefused(ctx context.Context, atMost int32) ([]DueRefusedRow
 }
 
 const emptyInboxDefault = `-- name: EmptyInboxDefault :exec
-DELETE FROM platform.inbox_default WHERE seen_at < clock_timestamp() - make_interval(days => $1::int)
+DELETE FROM platform.inbox_default WHERE seen_at < statement_timestamp() - make_interval(days => $1::int)
 `
 
 // By the time it was seen: the day of a foreign id is arbitrary.
@@ -551,7 +551,7 @@ func (q *Queries) RefusedSent(ctx context.Context, argIds []ids.ID) error {
 
 const removeOldAlarms = `-- name: RemoveOldAlarms :execrows
 DELETE FROM platform.alarms WHERE id IN (
-    SELECT a.id FROM platform.alarms a WHERE a.last_seen < clock_timestamp() - $1::interval LIMIT $2)
+    SELECT a.id FROM platform.alarms a WHERE a.last_seen < statement_timestamp() - $1::interval LIMIT $2)
 `
 
 type RemoveOldAlarmsParams struct {
@@ -569,7 +569,7 @@ func (q *Queries) RemoveOldAlarms(ctx context.Context, arg RemoveOldAlarmsParams
 
 const removeOldDeadLetters = `-- name: RemoveOldDeadLetters :execrows
 DELETE FROM platform.dead_letters WHERE id IN (
-    SELECT d.id FROM platform.dead_letters d WHERE d.created_at < clock_timestamp() - $1::interval LIMIT $2)
+    SELECT d.id FROM platform.dead_letters d WHERE d.created_at < statement_timestamp() - $1::interval LIMIT $2)
 `
 
 type RemoveOldDeadLettersParams struct {
@@ -587,7 +587,7 @@ func (q *Queries) RemoveOldDeadLetters(ctx context.Context, arg RemoveOldDeadLet
 
 const removeOldRefused = `-- name: RemoveOldRefused :execrows
 DELETE FROM platform.outbox_refused WHERE id IN (
-    SELECT r.id FROM platform.outbox_refused r WHERE r.failed_at < clock_timestamp() - $1::interval LIMIT $2)
+    SELECT r.id FROM platform.outbox_refused r WHERE r.failed_at < statement_timestamp() - $1::interval LIMIT $2)
 `
 
 type RemoveOldRefusedParams struct {

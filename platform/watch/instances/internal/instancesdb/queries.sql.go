@@ -7,13 +7,13 @@ package instancesdb
 
 import (
 	"context"
+	"time"
 
 	"stampede/platform/base/ids"
-	"time"
 )
 
 const leave = `-- name: Leave :exec
-DELETE FROM platform.instances WHERE instance = $1 OR at < clock_timestamp() - $2::interval
+DELETE FROM platform.instances WHERE instance = $1 OR at NOT BETWEEN clock_timestamp() - $2::interval AND clock_timestamp() + $2::interval
 `
 
 type LeaveParams struct {
@@ -27,9 +27,29 @@ func (q *Queries) Leave(ctx context.Context, arg LeaveParams) error {
 	return err
 }
 
+const lockJoining = `-- name: LockJoining :exec
+SELECT pg_advisory_xact_lock($1)
+`
+
+func (q *Queries) LockJoining(ctx context.Context, name int64) error {
+	_, err := q.db.Exec(ctx, lockJoining, name)
+	return err
+}
+
+const now = `-- name: Now :one
+SELECT clock_timestamp()::timestamptz AS now
+`
+
+func (q *Queries) Now(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, now)
+	var now time.Time
+	err := row.Scan(&now)
+	return now, err
+}
+
 const report = `-- name: Report :exec
 INSERT INTO platform.instances (instance, name, signs, accepts, redis, nats, clients, connections, at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp())
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (instance) DO UPDATE SET redis = EXCLUDED.redis, nats = EXCLUDED.nats, at = EXCLUDED.at
 `
 
@@ -42,6 +62,7 @@ type ReportParams struct {
 	Nats        string
 	Clients     int64
 	Connections int64
+	At          time.Time
 }
 
 func (q *Queries) Report(ctx context.Context, arg ReportParams) error {
@@ -54,15 +75,17 @@ func (q *Queries) Report(ctx context.Context, arg ReportParams) error {
 		arg.Nats,
 		arg.Clients,
 		arg.Connections,
+		arg.At,
 	)
 	return err
 }
 
 const running = `-- name: Running :many
 SELECT instance, name, signs, accepts, redis, nats, clients, connections, at FROM platform.instances
-WHERE at > clock_timestamp() - $1::interval ORDER BY name, instance
+WHERE at BETWEEN clock_timestamp() - $1::interval AND clock_timestamp() + $1::interval ORDER BY name, instance
 `
 
+// A row from the future is one that was stored before the clock was set back.
 func (q *Queries) Running(ctx context.Context, within time.Duration) ([]PlatformInstance, error) {
 	rows, err := q.db.Query(ctx, running, within)
 	if err != nil {

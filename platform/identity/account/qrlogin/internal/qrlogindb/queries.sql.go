@@ -126,7 +126,7 @@ func (q *Queries) Deny(ctx context.Context, arg DenyParams) (int64, error) {
 const forget = `-- name: Forget :execrows
 DELETE FROM auth.qr_logins WHERE id IN (
     SELECT q.id FROM auth.qr_logins q
-    WHERE q.expires_at < clock_timestamp() - make_interval(secs => $1::float8) ORDER BY q.expires_at LIMIT $2)
+    WHERE q.expires_at < statement_timestamp() - make_interval(secs => $1::float8) ORDER BY q.expires_at LIMIT $2)
 `
 
 type ForgetParams struct {
