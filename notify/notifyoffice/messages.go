@@ -61,7 +61,7 @@ var messageActs = []kit.Act{
 			{Name: "quiet_from", Label: kit.Text{"Quiet hours from (such as 22:00)", "免打扰开始（如 22:00）"}, Required: true, Max: 5},
 			{Name: "quiet_until", Label: kit.Text{"until (the same time: none)", "免打扰结束（与开始相同则不启用）"}, Required: true, Max: 5},
 		},
-		With: func(data map[string]any) []any { return []any{"of", data["rules"]} },
+		With: kit.Values("of", "rules"),
 	},
 	{
 		Path: rules + "/{kind}/change", API: "PUT " + rulesAPI + "/{kind}", Role: auth.Admin, Then: rules,
@@ -81,7 +81,7 @@ var messageActs = []kit.Act{
 			}},
 			{Name: "template", Label: kit.Text{"The provider’s name of the approved text, or WeChat’s template id", "服务商模板编号或微信模板 ID"}, Max: 100},
 		},
-		With: func(data map[string]any) []any { return []any{"of", data["text"]} },
+		With: kit.Values("of", "text"),
 	},
 	{
 		Path: text + "/test", API: "POST " + textsAPI + "/{kind}/{channel}/{language}/test", Role: auth.Operator, On: text,

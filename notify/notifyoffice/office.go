@@ -60,7 +60,7 @@ var acts = []kit.Act{
 			{Name: "types", Label: kit.Text{"Types of events (leave empty for all)", "事件类型；留空为全部"}, Kind: kit.Lines, Help: typesHelp, Blank: []string{}},
 			{Name: "enabled", Label: kit.Text{"Enabled", "启用"}, Kind: kit.Tick, Blank: false},
 		},
-		With: func(data map[string]any) []any { return []any{"of", data["doc"]} },
+		With: kit.Values("of", "doc"),
 	},
 	{
 		Path: hook + "/test", API: "POST " + api + "/{id}/test", Role: auth.Operator, On: hook,

@@ -2,7 +2,6 @@ package orderoffice
 
 import (
 	"net/url"
-	"slices"
 
 	"stampede/order/orderevent"
 	"stampede/platform/edge/auth"
@@ -33,7 +32,7 @@ var forms = []kit.Act{
 	{
 		Path: detail + "/external", API: "PATCH " + api + "/{no}/external", Role: auth.Operator, On: detail,
 		Title: kit.Text{"Set external id", "设置外部编号"}, Button: kit.Text{"Save", "保存"}, Done: kit.Text{"External id saved.", "外部编号已保存。"},
-		With:   func(data map[string]any) []any { return []any{externalID.Name, member(data, "order", externalID.Name)} },
+		With:   kit.Values(externalID.Name, "order."+externalID.Name),
 		Fields: []kit.Field{externalID},
 	},
 	{
@@ -54,7 +53,7 @@ var forms = []kit.Act{
 			{Name: "refund.amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Price, Zero: kit.Text{"Type an amount above zero, or leave it empty to refund all that is left.", "金额须大于 0；退全部余款请留空。"}},
 			{Name: "refund.units", Label: kit.Text{"Returned goods (if empty: written off once shipped, else by the sale's rule)", "退款商品处理（留空：已发货的报损，未发货的按活动规则）"}, Kind: kit.Choice, Options: []string{"return", "write_off"}},
 		},
-		Body: withRefund, With: currencyOf,
+		Body: withRefund, With: kit.Values("currency", "order.order.amount.currency"),
 	},
 }
 
@@ -65,14 +64,9 @@ var externalID = kit.Field{
 }
 
 // in applies to orders in one of the states.
-func in(states ...string) func(map[string]any) bool {
-	return func(data map[string]any) bool {
-		status, _ := member(data, "order", "order", "status").(string)
-		return slices.Contains(states, status)
-	}
-}
+func in(states ...any) func(map[string]any) bool { return kit.In("order.order.status", states...) }
 
-func openDispute(data map[string]any) bool { return member(data, "dispute", "status") != "closed" }
+func openDispute(data map[string]any) bool { return kit.Inside(data, "dispute.status") != "closed" }
 
 // withRefund asks for a refund also where the form leaves all of it to the shop's rules.
 func withRefund(_ url.Values, body map[string]any) map[string]any {
@@ -80,19 +74,4 @@ func withRefund(_ url.Values, body map[string]any) map[string]any {
 		body["refund"] = map[string]any{}
 	}
 	return body
-}
-
-// currencyOf is the currency of amounts in a form: the order's.
-func currencyOf(data map[string]any) []any {
-	return []any{"currency", member(data, "order", "order", "amount", "currency")}
-}
-
-// member walks into nested documents.
-func member(doc map[string]any, names ...string) any {
-	var at any = doc
-	for _, name := range names {
-		within, _ := at.(map[string]any)
-		at = within[name]
-	}
-	return at
 }

@@ -6,7 +6,6 @@ package paymentoffice
 import (
 	"embed"
 	"net/url"
-	"slices"
 
 	"stampede/order/orderevent"
 	"stampede/platform/edge/auth"
@@ -64,12 +63,6 @@ func statement(c *kit.Call) (map[string]any, error) {
 	return map[string]any{"doc": found}, err
 }
 
-// of gives the day that a page shows to its forms.
-func of(data map[string]any) []any {
-	doc, _ := data["doc"].(map[string]any)
-	return []any{"date", doc["day"]}
-}
-
 // applying settles what the comparison proposes, or only compares.
 func applying(settle bool) func(url.Values, map[string]any) map[string]any {
 	return func(url.Values, map[string]any) map[string]any { return map[string]any{"apply": settle} }
@@ -78,13 +71,13 @@ func applying(settle bool) func(url.Values, map[string]any) map[string]any {
 var acts = []kit.Act{
 	{
 		Path: statements + "/{date}/compare", API: "POST " + statementsAPI + "/{date}", Role: auth.Operator,
-		On: statements, With: of, Body: applying(false),
+		On: statements, With: kit.Values("date", "doc.day"), Body: applying(false),
 		Title: kit.Text{"Fetch and reconcile", "获取账单并核对"},
 		Done:  kit.Text{"Fetching and reconciling. Refresh in a moment.", "正在获取账单并核对，请稍后刷新。"},
 	},
 	{
 		Path: statements + "/{date}/settle", API: "POST " + statementsAPI + "/{date}", Role: auth.Operator,
-		On: statements, With: of, Body: applying(true), Again: true,
+		On: statements, With: kit.Values("date", "doc.day"), Body: applying(true), Again: true,
 		Title:   kit.Text{"Apply suggestions", "按建议入账"},
 		Done:    kit.Text{"Suggestions applied to the ledger.", "建议项已入账。"},
 		Warning: kit.Text{"Transactions marked “Settle” are recorded as if the provider had reported them.", "标为“入账”的每笔款项将按支付回调入账。"},
@@ -116,7 +109,7 @@ var acts = []kit.Act{
 				Kind: kit.Choice, Options: []string{"return", "write_off"},
 			},
 		},
-		With: currencyOf,
+		With: kit.Values("currency", "order.order.amount.currency"),
 	},
 	{
 		Path: list + "/{no}/approve", API: "POST " + refunds + "/{no}/approve", Role: auth.Operator, Again: true,
@@ -149,25 +142,7 @@ var acts = []kit.Act{
 }
 
 // in applies to orders in one of the states.
-func in(states ...string) func(map[string]any) bool {
-	return func(data map[string]any) bool {
-		status, _ := order(data)["status"].(string)
-		return slices.Contains(states, status)
-	}
-}
-
-// currencyOf is the currency of amounts in a form: the order's.
-func currencyOf(data map[string]any) []any {
-	amount, _ := order(data)["amount"].(map[string]any)
-	return []any{"currency", amount["currency"]}
-}
-
-// order is the order that a page shows.
-func order(data map[string]any) map[string]any {
-	page, _ := data["order"].(map[string]any)
-	o, _ := page["order"].(map[string]any)
-	return o
-}
+func in(states ...any) func(map[string]any) bool { return kit.In("order.order.status", states...) }
 
 // words are the states of payments and refunds as operators read them.
 var words = map[string]kit.Text{

@@ -57,7 +57,7 @@ var editActs = []kit.Act{
 	},
 	{
 		Path: activity + "/rules", API: "PUT " + api + "/activities/{id}/rules", On: activity, When: in("draft", "scheduled", "running"),
-		With:  func(data map[string]any) []any { return []any{"of", data["rules"]} },
+		With:  kit.Values("of", "rules"),
 		Title: kit.Text{"Sale rules", "活动规则"}, Button: save, Done: kit.Text{"The rules are shown on every item page.", "活动规则已更新，顾客可在商品页查看。"},
 		Fields: []kit.Field{version, {Name: "rules", Label: kit.Text{"Sale rules (Markdown)", "活动规则（支持 Markdown）"}, Kind: kit.Area, Max: maxText, Blank: ""}},
 	},
@@ -80,19 +80,19 @@ var editActs = []kit.Act{
 		Warning: kit.Text{"Its items are deleted too.", "其商品将一并删除。"},
 	},
 	{
-		Path: item + "/edit", API: "PATCH " + api + "/items/{id}", On: item, When: in("draft", "scheduled"), With: itemValues, Body: uncounted,
+		Path: item + "/edit", API: "PATCH " + api + "/items/{id}", On: item, When: in("draft", "scheduled"), With: kit.Values("of", "item"), Body: uncounted,
 		Title: kit.Text{"Edit item", "编辑商品"}, Button: save, Done: kit.Text{"Item saved.", "商品已修改。"},
 		Fields: append([]kit.Field{version}, goods...),
 	},
 	{
-		Path: item + "/correct", API: "PATCH " + api + "/items/{id}", On: item, When: in("running"), With: itemValues,
+		Path: item + "/correct", API: "PATCH " + api + "/items/{id}", On: item, When: in("running"), With: kit.Values("of", "item"),
 		Title: kit.Text{"Edit item details", "修改商品信息"}, Button: save, Done: kit.Text{"Item saved.", "商品已修改。"},
 		Warning: kit.Text{"Prices and limits cannot change during the sale.", "活动进行中，价格与限购不可修改。"},
 		Fields:  []kit.Field{version, goods[1], goods[2], goods[3]},
 	},
 	{
 		Path: item + "/detail", API: "PUT " + api + "/items/{id}/detail", On: item, When: in("draft", "scheduled", "running"),
-		With:  func(data map[string]any) []any { return []any{"of", data["detail"]} },
+		With:  kit.Values("of", "detail"),
 		Title: kit.Text{"Description and images", "图文详情"}, Button: save, Done: kit.Text{"Item details saved.", "图文详情已更新。"},
 		Fields: []kit.Field{
 			version,
@@ -123,11 +123,10 @@ func asked(name string, label kit.Text) kit.Field {
 // has no length in minutes: the field is empty then, which keeps it.
 func ruled(data map[string]any) []any {
 	values := []any{"of", data["activity"], "currency", currencyOf(data)}
-	if member(data, "activity", "payment_window_share") != nil {
+	if kit.Inside(data, "activity.payment_window_share") != nil {
 		values = append(values, "payment_window_seconds", "")
 	}
-	doc, _ := member(data, "activity", "checkout").(map[string]any)
-	ways, _ := doc["ways"].([]any)
+	ways, _ := kit.Inside(data, "activity.checkout.ways").([]any)
 	for _, way := range ways {
 		values = append(values, way, "true")
 	}
@@ -136,14 +135,13 @@ func ruled(data map[string]any) []any {
 
 // currencyOf is the currency of an activity's items; one of a currency has no others.
 func currencyOf(data map[string]any) any {
-	sessions, _ := member(data, "activity", "sessions").([]any)
+	sessions, _ := kit.Inside(data, "activity.sessions").([]any)
 	for _, s := range sessions {
 		session, _ := s.(map[string]any)
 		items, _ := session["items"].([]any)
 		for _, i := range items {
 			item, _ := i.(map[string]any)
-			price, _ := item["list_price"].(map[string]any)
-			return price["currency"]
+			return kit.Inside(item, "list_price.currency")
 		}
 	}
 	return yuan
@@ -175,16 +173,14 @@ func unreserved(form url.Values, body map[string]any) map[string]any {
 	return body
 }
 
-func itemValues(data map[string]any) []any { return []any{"of", data["item"]} }
-
 // acts are the forms, in the order in which a page lists them.
 var acts = []kit.Act{
 	{
-		Path: activity + "/pause", API: "POST " + api + "/activities/{id}/pause", On: activity, When: all(in("running", "scheduled"), paused(false)),
+		Path: activity + "/pause", API: "POST " + api + "/activities/{id}/pause", On: activity, When: all(in("running", "scheduled"), kit.In("activity.paused", false)),
 		Title: kit.Text{"Pause the sale", "暂停活动"}, Done: kit.Text{"The sale is paused on every instance.", "活动已在所有实例上暂停。"},
 	},
 	{
-		Path: activity + "/resume", API: "POST " + api + "/activities/{id}/resume", On: activity, When: all(in("running", "scheduled"), paused(true)),
+		Path: activity + "/resume", API: "POST " + api + "/activities/{id}/resume", On: activity, When: all(in("running", "scheduled"), kit.In("activity.paused", true)),
 		Title: kit.Text{"Resume the sale", "恢复活动"}, Done: kit.Text{"The sale is live again.", "活动已恢复。"},
 	},
 	{
@@ -223,11 +219,11 @@ var acts = []kit.Act{
 		Fields: []kit.Field{version, {Name: "closes_at", Label: kit.Text{"End time", "结束时间"}, Kind: kit.Moment, Required: true}},
 	},
 	{
-		Path: item + "/pause", API: "POST " + api + "/items/{id}/pause", On: item, When: all(in("running", "scheduled"), itemPaused(false)),
+		Path: item + "/pause", API: "POST " + api + "/items/{id}/pause", On: item, When: all(in("running", "scheduled"), kit.In("item.paused", false)),
 		Title: kit.Text{"Pause this item", "暂停该商品"}, Done: kit.Text{"The item is paused. Other items keep selling.", "该商品已暂停，其他商品继续销售。"},
 	},
 	{
-		Path: item + "/resume", API: "POST " + api + "/items/{id}/resume", On: item, When: all(in("running", "scheduled"), itemPaused(true)),
+		Path: item + "/resume", API: "POST " + api + "/items/{id}/resume", On: item, When: all(in("running", "scheduled"), kit.In("item.paused", true)),
 		Title: kit.Text{"Resume this item", "恢复该商品"}, Done: kit.Text{"The item is on sale again.", "该商品已恢复销售。"},
 	},
 	{
@@ -274,28 +270,7 @@ func all(conditions ...condition) condition {
 }
 
 // in applies to activities in one of the states, and to their items.
-func in(states ...string) condition {
-	return func(data map[string]any) bool {
-		status, _ := member(data, "activity", "status").(string)
-		return slices.Contains(states, status)
-	}
-}
-
-func paused(is bool) condition {
-	return func(data map[string]any) bool { return member(data, "activity", "paused") == is }
-}
-
-func itemPaused(is bool) condition {
-	return func(data map[string]any) bool { return member(data, "item", "paused") == is }
-}
+func in(states ...any) condition { return kit.In("activity.status", states...) }
 
 // activityValues are what the forms of an activity begin with.
-func activityValues(data map[string]any) []any {
-	return []any{"of", data["activity"], "typed", member(data, "activity", "name")}
-}
-
-// member reads a member of one of the page's documents.
-func member(data map[string]any, name, of string) any {
-	doc, _ := data[name].(map[string]any)
-	return doc[of]
-}
+var activityValues = kit.Values("of", "activity", "typed", "activity.name")

@@ -33,8 +33,8 @@ var importActs = []kit.Act{{
 	},
 }, {
 	Path: documentPath, API: "PUT " + api + "/activities/by-external-id/{external_id}", On: activity, Make: document,
-	When:  func(data map[string]any) bool { return member(data, "activity", "external_id") != nil },
-	With:  func(data map[string]any) []any { return []any{"external_id", member(data, "activity", "external_id")} },
+	When:  func(data map[string]any) bool { return kit.Inside(data, "activity.external_id") != nil },
+	With:  kit.Values("external_id", "activity.external_id"),
 	Title: kit.Text{"Replace with a document", "用文档更新"}, Button: kit.Text{"Upload", "上传"}, Done: kit.Text{"The sale is what the document says.", "活动已与文档一致。"},
 	Warning: kit.Text{
 		"The sale becomes exactly what the file says: sessions and items that it leaves out are removed. Download it, edit it, upload it.",

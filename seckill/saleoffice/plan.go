@@ -29,7 +29,7 @@ var planActs = []kit.Act{
 		Fields: ofSale, Rows: rows,
 	},
 	{
-		Path: activity + "/session", API: "POST " + api + "/sessions", On: activity, When: in("draft", "scheduled"), With: ofActivity,
+		Path: activity + "/session", API: "POST " + api + "/sessions", On: activity, When: in("draft", "scheduled"), With: kit.Values("activity_id", "activity.id"),
 		Title: kit.Text{"Add a session", "添加场次"}, Done: kit.Text{"The session is added; add its items.", "场次已添加，请继续添加商品。"},
 		Fields: append([]kit.Field{{Name: "activity_id", Hidden: true}}, rows["session"]...),
 	},
@@ -76,11 +76,6 @@ var (
 	}
 	rows = map[string][]kit.Field{"session": {sessionName, opens, closes, reserveFrom, reserveUntil, reserveCap}, "item": goods}
 )
-
-// ofActivity is the activity of a new session.
-func ofActivity(data map[string]any) []any {
-	return []any{"activity_id", member(data, "activity", "id")}
-}
 
 // uncounted drops the stock of an unlimited item, which the API refuses.
 func uncounted(_ url.Values, body map[string]any) map[string]any {

@@ -215,7 +215,7 @@ const (
 
 // shown renders a member of a document of the API as its field shows it.
 func (c *Call) shown(f *Field, doc map[string]any) string {
-	value := inside(doc, f.Name)
+	value := Inside(doc, f.Name)
 	switch v := value.(type) {
 	case nil:
 		return ""
@@ -239,14 +239,14 @@ func (c *Call) shown(f *Field, doc map[string]any) string {
 	}
 }
 
-// inside reads a member whose name's dots separate nested ones.
-func inside(doc map[string]any, name string) any {
+// Inside reads a member of a document, nil if it has none; dots in its name separate nested ones.
+func Inside(doc map[string]any, name string) any {
 	outer, inner, nested := strings.Cut(name, ".")
 	if !nested {
 		return doc[outer]
 	}
 	within, _ := doc[outer].(map[string]any)
-	return inside(within, inner)
+	return Inside(within, inner)
 }
 
 // currencyOf is the currency of a document's first price, "" if it has none.

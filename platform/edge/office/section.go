@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"net/url"
+	"slices"
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
@@ -101,9 +102,9 @@ type Act struct {
 	// On is the page that lists the form among its Acts, "" if a template places it. So
 	// a module adds a form to a page of another one.
 	On string
-	// When reports whether the page lists it, from the page's documents; nil is always.
+	// When reports whether the page lists it, from the page's documents, see In; nil is always.
 	When func(data map[string]any) bool
-	// With gives the form's values for Call.Act; nil is none.
+	// With gives the form's values for Call.Act, see Values; nil is none.
 	With func(data map[string]any) []any
 	// Make makes the request's body, where it is not what the fields say, as from a file.
 	// where names in words what a member of the body was made from, before what the API
@@ -111,6 +112,21 @@ type Act struct {
 	Make func(c *Call, form url.Values) (body map[string]any, where func(location string) string, err error)
 	// Body changes the request's body, where it is not what the fields say.
 	Body func(form url.Values, body map[string]any) map[string]any
+}
+
+// In is for Act.When: a member of the page's documents, as Inside names it, has one of the values.
+func In(member string, values ...any) func(data map[string]any) bool {
+	return func(data map[string]any) bool { return slices.Contains(values, Inside(data, member)) }
+}
+
+// Values is for Act.With: pairs of a value's name and the member of the page's documents that it is.
+func Values(pairs ...string) func(data map[string]any) []any {
+	return func(data map[string]any) (values []any) {
+		for pair := range slices.Chunk(pairs, 2) {
+			values = append(values, pair[0], Inside(data, pair[1]))
+		}
+		return values
+	}
 }
 
 // Kind is how a field is typed and sent.
