@@ -5,7 +5,6 @@ package peopleoffice
 
 import (
 	"embed"
-	"slices"
 	"strings"
 
 	"stampede/platform/edge/auth"
@@ -59,7 +58,7 @@ var acts = []kit.Act{
 		Title: kit.Text{"Change role", "修改角色"}, Done: kit.Text{"Role changed.", "角色已修改，立即生效。"},
 		Warning: kit.Text{"Viewers can see everything except full phone numbers, operators can also act, admins can also change roles.", "只读可查看（手机号打码），运营可操作，管理员还可分配角色。"},
 		Fields:  []kit.Field{{Name: "role", Label: kit.Text{"Role", "角色"}, Kind: kit.Choice, Options: roles, Required: true}},
-		With:    func(data map[string]any) []any { return []any{"role", member(data, "role")} },
+		With:    kit.Values("role", "doc.user.role"),
 	},
 	{
 		Path: user + "/end-logins", API: "POST " + usersAPI + "/{id}/end-logins", Role: auth.Admin, On: user, When: is("active", "disabled"),
@@ -125,19 +124,7 @@ func scopesField() kit.Field {
 }
 
 // is applies to accounts in one of the states.
-func is(states ...string) func(map[string]any) bool {
-	return func(data map[string]any) bool {
-		status, _ := member(data, "status").(string)
-		return slices.Contains(states, status)
-	}
-}
-
-// member reads a member of the account that a page shows.
-func member(data map[string]any, name string) any {
-	doc, _ := data["doc"].(map[string]any)
-	account, _ := doc["user"].(map[string]any)
-	return account[name]
-}
+func is(states ...any) func(map[string]any) bool { return kit.In("doc.user.status", states...) }
 
 var words = map[string]kit.Text{
 	"active": {"Active", "启用"}, "expired": {"Expired", "已过期"}, "revoked": {"Revoked", "已撤销"}, "disabled": {"Disabled", "已停用"}, "erased": {"Deleted", "已注销"},
