@@ -54,7 +54,6 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
@@ -482,6 +481,3 @@ var roleWords = map[string]Text{
 	string(auth.Shopper): {"Shopper", "顾客"}, string(auth.Viewer): {"Viewer", "只读"},
 	string(auth.Operator): {"Operator", "运营"}, string(auth.Admin): {"Admin", "管理员"},
 }
-
-// errNoStaff is shown to a shopper who signs in.
-var errNoStaff = fault.Plain(fault.Forbidden, fault.T("This account has no role in the shop's staff.", "该账号不是商家员工。"))

@@ -228,7 +228,7 @@ func (o *Office) tellNoStaff(c *Call) {
 	o.keep(c.w, nil)
 	c.session, c.changed = nil, false
 	o.sayProblem(c, &Problem{
-		Status: http.StatusForbidden, Code: errNoStaff.Code, Title: c.T("This account is not one of the shop's staff", "该账号不是店铺员工"),
+		Status: http.StatusForbidden, Code: "forbidden", Title: c.T("This account is not one of the shop's staff", "该账号不是店铺员工"),
 		Next: c.T("Ask an admin for a role, then sign in again.", "请联系管理员授予角色，然后重新登录。"),
 	})
 }
