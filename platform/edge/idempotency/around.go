@@ -37,10 +37,7 @@ func Around[T any](ctx context.Context, db *pgxpool.Pool, log *slog.Logger, key,
 	if key == "" {
 		return fn(ctx)
 	}
-	if err := check(key); err != nil {
-		return none, err
-	}
-	digest, err := fingerprint(operation, request)
+	digest, err := fingerprint(key, operation, request)
 	if err != nil {
 		return none, err
 	}

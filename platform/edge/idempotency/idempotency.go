@@ -69,17 +69,12 @@ func Marking(ctx context.Context, h http.Header) context.Context {
 	return context.WithValue(ctx, headerKey{}, h)
 }
 
-// check refuses an invalid key. The back office's forms may have a NUL in theirs.
-func check(key string) error {
+// fingerprint identifies a key's request by its operation and content, regardless of the
+// spacing of its JSON. It refuses an invalid key; the back office's forms may have a NUL in theirs.
+func fingerprint(key, operation string, request any) ([]byte, error) {
 	if !utf8.ValidString(key) || strings.IndexByte(key, 0) >= 0 {
-		return errNoText
+		return nil, errNoText
 	}
-	return nil
-}
-
-// fingerprint identifies a request by its operation and content, regardless of the
-// spacing of its JSON.
-func fingerprint(operation string, request any) ([]byte, error) {
 	raw, err := json.Marshal(request)
 	if err != nil {
 		return nil, fmt.Errorf("idempotency: encode request: %w", err)

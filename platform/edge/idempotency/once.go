@@ -20,10 +20,7 @@ func Once[T any](ctx context.Context, tx pgx.Tx, key, operation string, request 
 	if key == "" {
 		return fn()
 	}
-	if err := check(key); err != nil {
-		return none, err
-	}
-	digest, err := fingerprint(operation, request)
+	digest, err := fingerprint(key, operation, request)
 	if err != nil {
 		return none, err
 	}
