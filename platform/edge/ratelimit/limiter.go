@@ -54,6 +54,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -180,7 +181,7 @@ func (l *Limiter) take(ctx context.Context, asks []Ask, subjects []subject) (Dec
 	if !taken {
 		l.giveBack(asks, subjects)
 	}
-	out, now := Decision{rules: d.rules}, l.now()
+	out, now := Decision{}, l.now()
 	for i, a := range asks {
 		l.table.learn(subjects[i], ahead[i], now)
 		out = out.tighter(decide(a.Rule, taken, ahead[i]))
@@ -277,12 +278,7 @@ func active(asks []Ask) ([]Ask, error) {
 }
 
 func areShort(asks []Ask) bool {
-	for _, a := range asks {
-		if a.Rule.Per > shortWindow {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(asks, func(a Ask) bool { return a.Rule.Per > shortWindow })
 }
 
 func rulesOf(asks []Ask) []Rule {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -61,15 +62,9 @@ func (r Rule) Validate() error {
 }
 
 func validName(name string) bool {
-	if name == "" || len(name) > maxNameBytes {
-		return false
-	}
-	for _, c := range []byte(name) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return true
+	return name != "" && len(name) <= maxNameBytes && !strings.ContainsFunc(name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-'
+	})
 }
 
 // Ask is one rule for one subject.
