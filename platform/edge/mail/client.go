@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -53,13 +54,14 @@ type Deps struct {
 	Metrics prometheus.Registerer // may be nil
 	// TLS is nil but in tests, whose server has a certificate of its own; loopback has TLS then.
 	TLS *tls.Config
+	// Timeout is 0, for sendTimeout, but in tests.
+	Timeout time.Duration
 }
 
 // New returns a client; it makes no call. Without a server in the settings Send answers
 // ErrUnavailable.
-func New(set Settings, deps Deps) (*Client, error) { return newClient(set, deps, sendTimeout) }
-
-func newClient(set Settings, deps Deps, timeout time.Duration) (*Client, error) {
+func New(set Settings, deps Deps) (*Client, error) {
+	timeout := cmp.Or(deps.Timeout, sendTimeout)
 	c := &Client{
 		Calls: outbound.NewCalls(outbound.Config{
 			Peer: "smtp", Timeout: timeout, Attempts: 1, // the caller knows whether a second message would hurt
@@ -70,16 +72,11 @@ func newClient(set Settings, deps Deps, timeout time.Duration) (*Client, error) 
 	if !set.Sends() {
 		return c, nil
 	}
-	err := set.Check()
-	if err != nil {
+	if err := set.Check(); err != nil {
 		return nil, err
 	}
-	if c.at, err = set.server(); err != nil {
-		return nil, err
-	}
-	if c.from, err = netmail.ParseAddress(set.MailFrom); err != nil {
-		return nil, err
-	}
+	c.at, _ = set.server()                         // Check has read both
+	c.from, _ = netmail.ParseAddress(set.MailFrom) // as above
 	c.domain = c.from.Address[strings.LastIndexByte(c.from.Address, '@')+1:]
 	c.tls = &tls.Config{ServerName: c.at.host, MinVersion: tls.VersionTLS12}
 	if deps.TLS != nil {

@@ -46,11 +46,11 @@ func client(t *testing.T, srv *smtptest.Server, scheme string, timeout time.Dura
 		SMTPURL: scheme + "://" + smtptest.User + "@" + srv.Address, SMTPPassword: smtptest.Password,
 		MailFrom: "街角书店 <no-reply@shop.example>",
 	}
-	deps := mail.Deps{Log: slog.New(slog.NewTextHandler(log, nil)), TLS: &tls.Config{RootCAs: srv.CA}} //nolint:gosec // only its pool is used
+	deps := mail.Deps{Log: slog.New(slog.NewTextHandler(log, nil)), TLS: &tls.Config{RootCAs: srv.CA}, Timeout: timeout} //nolint:gosec // only its pool is used
 	for _, c := range change {
 		c(&set, &deps)
 	}
-	c, err := mail.NewWithin(set, deps, timeout)
+	c, err := mail.New(set, deps)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Stop(context.Background())) })
 	return c, log
