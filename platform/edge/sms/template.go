@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
@@ -28,17 +27,13 @@ type Template struct {
 // english ends the key of a template's English text.
 const english = ".en"
 
-var registry = struct {
-	sync.Mutex
-	all map[string]Template
-}{all: map[string]Template{}}
+// registered are the templates by their keys. Only the initialization of packages adds to them.
+var registered = map[string]Template{}
 
 // Register adds a template to those whose ids --sms-templates gives, and returns it. It
 // panics if the key is taken or the text does not name the parameters in their order. Keep
 // the result in a package variable: settings are checked before anything runs.
 func Register(t Template) Template {
-	registry.Lock()
-	defer registry.Unlock()
 	at := 0
 	for _, name := range t.Params {
 		i := strings.Index(t.Text[httpx.Chinese][at:], "{"+name+"}")
@@ -47,19 +42,15 @@ func Register(t Template) Template {
 		}
 		at += i + len(name)
 	}
-	if _, taken := registry.all[t.Key]; taken || t.Key == "" {
+	if _, taken := registered[t.Key]; taken || t.Key == "" {
 		panic(fmt.Sprintf("sms: template %q is registered twice", t.Key))
 	}
-	registry.all[t.Key] = t
+	registered[t.Key] = t
 	return t
 }
 
 // Templates returns the registered templates by their keys.
-func Templates() map[string]Template {
-	registry.Lock()
-	defer registry.Unlock()
-	return maps.Clone(registry.all)
-}
+func Templates() map[string]Template { return maps.Clone(registered) }
 
 // Message fills the template in, with a value for each of its parameters. The caller adds the
 // message's id and phone.
