@@ -103,7 +103,7 @@ func conform(t *testing.T, change func(*sms.Settings), do func(*testing.T, provi
 			if change != nil {
 				change(&set)
 			}
-			do(t, p, srv, p.sender(t, srv, set, slog.New(slog.NewTextHandler(log, nil))), log)
+			do(t, p, srv, p.sender(t, srv, set, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))), log)
 		})
 	}
 }

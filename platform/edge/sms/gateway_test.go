@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -40,17 +39,16 @@ func (l *logged) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-func sender(t *testing.T, url string, change ...func(*sms.GatewayConfig)) (*sms.Gateway, *logged) {
+func sender(t *testing.T, url string, change ...func(*sms.GatewayConfig)) *sms.Gateway {
 	t.Helper()
 	cfg := sms.DefaultGatewayConfig()
 	cfg.URL, cfg.Secret, cfg.Backoff = url, key, time.Millisecond
 	for _, c := range change {
 		c(&cfg)
 	}
-	var log logged
-	g := sms.NewGateway(cfg, time.Now, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	g := sms.NewGateway(cfg, time.Now, slog.New(slog.DiscardHandler))
 	t.Cleanup(g.CloseIdleConnections)
-	return g, &log
+	return g
 }
 
 var message = sms.Message{
@@ -66,7 +64,7 @@ func TestSandboxTakesAndShows(t *testing.T) {
 	g.Routes(mux)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
-	send, _ := sender(t, srv.URL+sandbox.SendPath)
+	send := sender(t, srv.URL+sandbox.SendPath)
 	for range 2 {
 		require.NoError(t, send.Send(t.Context(), message))
 	}
@@ -85,7 +83,7 @@ func TestSandboxTakesAndShows(t *testing.T) {
 	if err := json.Unmarshal([]byte(get("?format=json&phone=%2B4915112345678")), &list); err != nil || len(list.Data) != 1 || list.Data[0].Text != hostile.Text {
 		t.Errorf("list %+v, %v", list, err)
 	}
-	forged, _ := sender(t, srv.URL+sandbox.SendPath, func(c *sms.GatewayConfig) { c.Secret = bytes.Repeat([]byte("x"), 32) })
+	forged := sender(t, srv.URL+sandbox.SendPath, func(c *sms.GatewayConfig) { c.Secret = bytes.Repeat([]byte("x"), 32) })
 	require.ErrorIs(t, forged.Send(t.Context(), sms.Message{ID: "3", Phone: "+8613800138000", Text: "forged"}), sms.ErrRefused)
 	for n := range 150 {
 		require.NoError(t, send.Send(t.Context(), sms.Message{ID: "many" + string(rune('0'+n)), Phone: "+8613800138000", Text: "many"}))
@@ -95,8 +93,8 @@ func TestSandboxTakesAndShows(t *testing.T) {
 	}
 }
 
-// The result of each of a gateway's answers, how often it is called, and that
-// neither the phone nor the text is in an error or in the log.
+// The result of each of a gateway's answers, and how often it is called. The conformance
+// suite checks what is sent, and what is in errors and in the log.
 func TestAnswersOfAGateway(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -117,35 +115,15 @@ func TestAnswersOfAGateway(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var calls atomic.Int64
-			var ids sync.Map
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				if err := sms.Scheme.Verify(r.Header, key, time.Now(), body); err != nil {
-					t.Error(err)
-				}
-				var m sms.Message
-				if json.Unmarshal(body, &m) != nil || m.Phone != message.Phone || m.Text != message.Text {
-					t.Errorf("sent %s", body)
-				}
-				ids.Store(m.ID, true)
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				n := min(int(calls.Add(1)), len(c.answers))
 				w.Header().Set("Location", "http://127.0.0.1:1/")
 				w.WriteHeader(c.answers[n-1])
-				_, _ = w.Write(body) // a gateway may repeat what it got
 			}))
 			t.Cleanup(srv.Close)
-			g, log := sender(t, srv.URL)
-			err := g.Send(t.Context(), message)
+			err := sender(t, srv.URL).Send(t.Context(), message)
 			if !errors.Is(err, c.want) || calls.Load() != c.calls {
 				t.Errorf("%v after %d calls, want %v after %d", err, calls.Load(), c.want, c.calls)
-			}
-			n := 0
-			ids.Range(func(any, any) bool { n++; return true })
-			require.Equal(t, "ids of one message", n, 1)
-			for _, secret := range []string{"731902", "13800138000"} {
-				if strings.Contains(log.String(), secret) || err != nil && strings.Contains(err.Error(), secret) {
-					t.Errorf("%s is in the log or the error: %v\n%s", secret, err, log.String())
-				}
 			}
 		})
 	}
