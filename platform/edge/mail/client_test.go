@@ -27,21 +27,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type logged struct {
-	mu sync.Mutex
-	strings.Builder
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Builder.Write(p)
-}
-
 // client returns a client of a server. A connection and a message take timeout at most.
-func client(t *testing.T, srv *smtptest.Server, scheme string, timeout time.Duration, change ...func(*mail.Settings, *mail.Deps)) (*mail.Client, *logged) {
+func client(t *testing.T, srv *smtptest.Server, scheme string, timeout time.Duration, change ...func(*mail.Settings, *mail.Deps)) (*mail.Client, *strings.Builder) {
 	t.Helper()
-	log := &logged{}
+	log := &strings.Builder{}
 	set := mail.Settings{
 		SMTPURL: scheme + "://" + smtptest.User + "@" + srv.Address, SMTPPassword: smtptest.Password,
 		MailFrom: "街角书店 <no-reply@shop.example>",

@@ -1,6 +1,7 @@
 package sms_test
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"maps"
@@ -90,7 +91,7 @@ func settings(name, url string) sms.Settings {
 }
 
 // conform runs a case against every sender with a stand-in of its own.
-func conform(t *testing.T, change func(*sms.Settings), do func(*testing.T, provider, *smstest.Server, sms.Sender, *logged)) {
+func conform(t *testing.T, change func(*sms.Settings), do func(*testing.T, provider, *smstest.Server, sms.Sender, *bytes.Buffer)) {
 	t.Helper()
 	for name, p := range providers {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +100,7 @@ func conform(t *testing.T, change func(*sms.Settings), do func(*testing.T, provi
 			for key, template := range sms.Templates() {
 				srv.Approved[p.prefix+key] = template.Params
 			}
-			set, log := settings(name, srv.URL), &logged{}
+			set, log := settings(name, srv.URL), &bytes.Buffer{}
 			if change != nil {
 				change(&set)
 			}
@@ -118,7 +119,7 @@ func codeMessage() sms.Message {
 // English has the Chinese text where there is no other.
 func TestConformMessageArrives(t *testing.T) {
 	t.Parallel()
-	conform(t, nil, func(t *testing.T, p provider, srv *smstest.Server, s sms.Sender, _ *logged) {
+	conform(t, nil, func(t *testing.T, p provider, srv *smstest.Server, s sms.Sender, _ *bytes.Buffer) {
 		t.Helper()
 		require.NoError(t, s.Send(t.Context(), codeMessage()))
 		require.Equal(t, "sent", srv.Sent(), []smstest.Sent{{ID: "0198f2c8b5d07c3e", Phone: p.phone, Template: p.prefix + "code-login", Values: []string{"731902"}}})
@@ -154,7 +155,7 @@ func TestConformFaults(t *testing.T) {
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			conform(t, nil, func(t *testing.T, p provider, srv *smstest.Server, s sms.Sender, log *logged) {
+			conform(t, nil, func(t *testing.T, p provider, srv *smstest.Server, s sms.Sender, log *bytes.Buffer) {
 				t.Helper()
 				srv.Fail(f)
 				expect := want.err
@@ -187,7 +188,7 @@ func TestConformFaults(t *testing.T) {
 // The limit of one number, and what one message lacks, do not keep others waiting.
 func TestConformOthersGoOn(t *testing.T) {
 	t.Parallel()
-	conform(t, nil, func(t *testing.T, p provider, _ *smstest.Server, s sms.Sender, log *logged) {
+	conform(t, nil, func(t *testing.T, p provider, _ *smstest.Server, s sms.Sender, log *bytes.Buffer) {
 		t.Helper()
 		for i := range 8 {
 			m := codeMessage()
@@ -212,7 +213,7 @@ func TestConformOthersGoOn(t *testing.T) {
 func TestConformSignatures(t *testing.T) {
 	t.Parallel()
 	wrong := func(set *sms.Settings) { set.SMSGatewaySecret = strings.Repeat("x", 32) }
-	conform(t, wrong, func(t *testing.T, _ provider, srv *smstest.Server, s sms.Sender, _ *logged) {
+	conform(t, wrong, func(t *testing.T, _ provider, srv *smstest.Server, s sms.Sender, _ *bytes.Buffer) {
 		t.Helper()
 		if err := s.Send(t.Context(), codeMessage()); err == nil || len(srv.Sent()) != 0 {
 			t.Errorf("a wrong secret: %v, sent %v", err, srv.Sent())
@@ -236,7 +237,7 @@ func TestTextWithoutID(t *testing.T) {
 	for _, name := range []string{sms.Tencent, sms.Aliyun} {
 		p := providers[name]
 		srv := p.standin(t, time.Now)
-		log := &logged{}
+		log := &bytes.Buffer{}
 		s := p.sender(t, srv, settings(name, srv.URL), slog.New(slog.NewTextHandler(log, nil)))
 		m := codeMessage()
 		m.Template = "reminder"
