@@ -194,15 +194,3 @@ func TestAdmitAsksForRevocations(t *testing.T) {
 	admits("an unknown state", tokens, mint(0), 0, errTrouble)
 	admits("no token", tokens, "x.y.z", 0, auth.ErrBadToken)
 }
-
-func BenchmarkVerify(b *testing.B) {
-	tokens := auth.NewTokens([]byte("a signing key of thirty-two bytes"), time.Now)
-	token, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
-	require.NoError(b, err)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := tokens.Verify(token); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
