@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/swaggest/swgui/v5/static"
 
@@ -23,14 +22,14 @@ import (
 )
 
 // docsPage shows the OpenAPI document with the embedded Swagger UI, so that it works
-// offline. UI is replaced by the folder of its files. The program adds /docs/start.
+// offline. The program adds /docs/start.
 const docsPage = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Stampede API</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="stylesheet" href="UI/swagger-ui.css"><link rel="icon" href="data:,">
+<link rel="stylesheet" href="/docs/ui/swagger-ui.css"><link rel="icon" href="data:,">
 <style>nav{font:16px/1.6 system-ui;padding:14px 20px}nav a{display:inline-block;margin-right:20px}</style>
 <nav><a href="/docs/start">Quick start <span lang="zh">快速开始</span></a> <a href="/docs/problems">Problem codes <span lang="zh">错误码</span></a></nav>
 <div id="ui"></div>
-<script src="UI/swagger-ui-bundle.js"></script>
+<script src="/docs/ui/swagger-ui-bundle.js"></script>
 <script src="/docs/start.js"></script>
 `
 
@@ -112,51 +111,37 @@ func (rt *Router) ServeDocs() error {
 	if err := problemsPage.Execute(&problems, rows); err != nil {
 		return fmt.Errorf("httpx: render problem codes: %w", err)
 	}
-	ui, err := uiFolder()
-	if err != nil {
-		return err
-	}
-	document := sync.OnceValues(func() (http.HandlerFunc, error) {
-		raw, err := rt.Document()
-		return text("application/json", string(raw)), err
-	})
-	rt.Handle(Static, http.MethodGet, "/openapi.json", func(w http.ResponseWriter, r *http.Request) {
-		doc, err := document()
-		if err != nil {
-			WriteProblem(w, r, err)
-			return
-		}
-		doc(w, r)
-	})
 	for path, page := range map[string]http.HandlerFunc{
-		"/docs":          text("text/html; charset=utf-8", strings.ReplaceAll(docsPage, "UI/", ui)),
+		"/docs":          text("text/html; charset=utf-8", docsPage),
 		"/docs/start.js": text("text/javascript; charset=utf-8", docsScript),
 		"/docs/problems": text("text/html; charset=utf-8", problems.String()),
+		"/openapi.json": lazily(func() (http.HandlerFunc, error) {
+			raw, err := rt.Document()
+			return text("application/json", string(raw)), err
+		}),
+		"/docs/ui/swagger-ui.css":       lazily(func() (http.HandlerFunc, error) { return uiFile("swagger-ui.css", "text/css") }),
+		"/docs/ui/swagger-ui-bundle.js": lazily(func() (http.HandlerFunc, error) { return uiFile("swagger-ui-bundle.js", "text/javascript") }),
 	} {
 		rt.Handle(Static, http.MethodGet, path, page)
-	}
-	for _, name := range uiFiles {
-		file := sync.OnceValues(func() (*encoded.File, error) { return uiFile(name) })
-		rt.Handle(Static, http.MethodGet, ui+name, func(w http.ResponseWriter, r *http.Request) {
-			f, err := file()
-			if err != nil {
-				WriteProblem(w, r, err)
-				return
-			}
-			// The larger is 1.4 MB for a client without compression: one that sends a
-			// hundred requests at once and reads slowly gets one.
-			w.Header().Set("Connection", "close")
-			f.Serve(w, r, "public, max-age=31536000, immutable", http.StatusOK) // a year, the longest that caches honor
-		})
 	}
 	return nil
 }
 
-// uiFiles are what docsPage loads of the Swagger UI.
-var uiFiles = []string{"swagger-ui.css", "swagger-ui-bundle.js"}
+// lazily serves a page that is made for its first request.
+func lazily(makes func() (http.HandlerFunc, error)) http.HandlerFunc {
+	made := sync.OnceValues(makes)
+	return func(w http.ResponseWriter, r *http.Request) {
+		page, err := made()
+		if err != nil {
+			WriteProblem(w, r, err)
+			return
+		}
+		page(w, r)
+	}
+}
 
-// uiFile unpacks one of them: the program has them compressed, and few processes serve them.
-func uiFile(name string) (*encoded.File, error) {
+// uiFile unpacks a file of the Swagger UI: the program has them compressed, and few processes serve them.
+func uiFile(name, contentType string) (http.HandlerFunc, error) {
 	packed, err := static.FS.Open(name + ".gz")
 	var unpacked io.Reader
 	if err == nil {
@@ -169,22 +154,14 @@ func uiFile(name string) (*encoded.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httpx: unpack Swagger UI: %w", err)
 	}
-	return encoded.New(name, string(body), encoded.Quickly), nil
+	page := text(contentType+"; charset=utf-8", string(body))
+	return func(w http.ResponseWriter, r *http.Request) {
+		// The larger is 1.4 MB for a client without compression: one that sends a
+		// hundred requests at once and reads slowly gets one.
+		w.Header().Set("Connection", "close")
+		page(w, r)
+	}, nil
 }
-
-// uiFolder is the path of the Swagger UI's files. It contains their hash, so that
-// caches may keep them indefinitely: changed files have another path.
-var uiFolder = sync.OnceValues(func() (string, error) {
-	hash := xxhash.New()
-	for _, name := range uiFiles {
-		file, err := static.FS.ReadFile(name + ".gz")
-		if err != nil {
-			return "", fmt.Errorf("httpx: read Swagger UI: %w", err)
-		}
-		_, _ = hash.Write(file) // never fails
-	}
-	return fmt.Sprintf("/docs/ui/%x/", hash.Sum64()), nil
-})
 
 // text serves a page that does not change while this process runs: a cache keeps it,
 // and revalidates it by its hash.

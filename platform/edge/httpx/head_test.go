@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -82,8 +81,7 @@ func TestMistypedAddress(t *testing.T) {
 	}
 }
 
-// A cache keeps the documentation's large files indefinitely, and revalidates the
-// pages that name them.
+// A cache revalidates the documentation, and clients get it compressed.
 func TestCachesKeepTheDocumentation(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
@@ -91,24 +89,14 @@ func TestCachesKeepTheDocumentation(t *testing.T) {
 	get := func(path string, header ...string) httpxtest.Answer {
 		return httpxtest.Ask(t, rt, "", http.MethodGet, path, nil, header...)
 	}
-	page := string(get("/docs").Raw)
-	files := regexp.MustCompile(`"(/docs/ui/[0-9a-f]+/[^"]+)"`).FindAllStringSubmatch(page, -1)
-	if len(files) != 2 {
-		t.Fatalf("the page names %v", files)
-	}
-	for _, file := range files {
-		a := get(file[1])
-		if a.Status != http.StatusOK || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") || len(a.Raw) < 100_000 {
-			t.Errorf("%s: %d, %q, %d bytes", file[1], a.Status, a.Header.Get("Cache-Control"), len(a.Raw))
-		}
-	}
 	for path, has := range map[string]string{
-		"/docs": "swagger-ui-bundle.js", "/openapi.json": `"openapi": "3.1.0"`, "/docs/problems": "sold-out", "/docs/start.js": "/openapi.json",
+		"/docs": `<script src="/docs/ui/swagger-ui-bundle.js">`, "/docs/ui/swagger-ui-bundle.js": "SwaggerUIBundle", "/docs/ui/swagger-ui.css": ".swagger-ui",
+		"/openapi.json": `"openapi": "3.1.0"`, "/docs/problems": "sold-out", "/docs/start.js": "/openapi.json",
 	} {
 		a := get(path)
 		again := get(path, "If-None-Match", a.Header.Get("ETag"))
 		if a.Header.Get("Cache-Control") != "no-cache" || again.Status != http.StatusNotModified || !strings.Contains(string(a.Raw), has) {
-			t.Errorf("%s: %q, then %d; %s", path, a.Header.Get("Cache-Control"), again.Status, a.Raw)
+			t.Errorf("%s: %q, then %d; %.300s", path, a.Header.Get("Cache-Control"), again.Status, a.Raw)
 		}
 		if small := get(path, "Accept-Encoding", "gzip, br"); len(a.Raw) > 1000 && (small.Header.Get("Content-Encoding") != "br" || len(small.Raw) >= len(a.Raw)) {
 			t.Errorf("%s of %d bytes is sent as %q in %d", path, len(a.Raw), small.Header.Get("Content-Encoding"), len(small.Raw))
