@@ -53,7 +53,8 @@ func Around[T any](ctx context.Context, db *pgxpool.Pool, log *slog.Logger, key,
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwards)
 	defer cancel()
 	if err != nil {
-		if lost := c.giveBack(ctx); lost != nil {
+		lost := idempotencydb.New(db).GiveClaimBack(ctx, idempotencydb.GiveClaimBackParams{Actor: c.actor, Key: key, ClaimedUntil: c.until})
+		if lost != nil {
 			log.WarnContext(ctx, "releasing an idempotency claim failed, it expires within a minute", "operation", operation, "error", lost)
 		}
 		return none, err
@@ -93,15 +94,6 @@ func (c *claim) take(ctx context.Context, digest []byte) (mine bool, request, re
 		return false, nil, nil, fmt.Errorf("idempotency: read stored answer: %w", err)
 	}
 	return false, kept.Request, kept.Response, nil
-}
-
-// giveBack releases the claim of a failed request.
-func (c *claim) giveBack(ctx context.Context) error {
-	err := idempotencydb.New(c.db).GiveClaimBack(ctx, idempotencydb.GiveClaimBackParams{Actor: c.actor, Key: c.key, ClaimedUntil: c.until})
-	if err != nil {
-		return fmt.Errorf("idempotency: release claim: %w", err)
-	}
-	return nil
 }
 
 // keep turns a claim into its answer, unless it has expired and was taken over.
