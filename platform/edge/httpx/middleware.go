@@ -58,8 +58,6 @@ func RequestID(ctx context.Context) string { return fromContext(ctx).id }
 // LanguageFrom is the language of the request in ctx.
 func LanguageFrom(ctx context.Context) Language { return fromContext(ctx).lang }
 
-func tokenFault(ctx context.Context) error { return fromContext(ctx).token }
-
 // maxRequestIDBytes bounds an id sent by the client or a proxy.
 const maxRequestIDBytes = 64
 

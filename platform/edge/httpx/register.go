@@ -239,18 +239,18 @@ func refuseEarly(ctx huma.Context, err error) {
 // keys a scope, else the fault that gives the reason. A key that has the scope is the
 // principal.
 func authorize(ctx context.Context, role auth.Role, scope auth.Scope) error {
-	p, key := auth.From(ctx), fromContext(ctx).key
-	switch err := tokenFault(ctx); {
+	p, req := auth.From(ctx), fromContext(ctx)
+	switch {
 	case p.UserID != 0 && (p.Has(scope) || p.Scopes == "" && p.Role.May(role)):
 		return nil
-	case key != nil && scope != "":
+	case req.key != nil && scope != "":
 		return auth.ErrScope.Saying(fault.T("This route needs a key with the scope {scope}.", "该接口需要具有 {scope} 权限的密钥。", "scope", string(scope)))
-	case key != nil:
+	case req.key != nil:
 		return auth.ErrScope
 	case p.UserID != 0:
 		return auth.ErrForbidden
-	case err != nil:
-		return err
+	case req.token != nil:
+		return req.token
 	}
 	return auth.ErrNoToken
 }
