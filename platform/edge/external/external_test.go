@@ -2,7 +2,6 @@ package external
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -49,13 +48,11 @@ func TestMetadataBounds(t *testing.T) {
 	}
 	var f fault.Flaws
 	Check(&f, "body", Or(" "), Metadata{"b\n": "", "a\n": ""})
-	require.Equal(t, "places", slices.Collect(func(yield func(string) bool) {
-		for _, flaw := range f {
-			if !yield(flaw.Location) {
-				return
-			}
-		}
-	}), []string{"body.external_id", "body.metadata", "body.metadata"})
+	var places []string
+	for _, flaw := range f {
+		places = append(places, flaw.Location)
+	}
+	require.Equal(t, "places", places, []string{"body.external_id", "body.metadata", "body.metadata"})
 	require.Equal(t, "in the order of keys", f[1].Value, any("a\n"))
 }
 
