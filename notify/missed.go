@@ -11,12 +11,7 @@ import (
 
 // missed requests that the clients who are connected now ask for their orders
 // again: events of the last moments may not have reached this instance.
-func (s *Service) missed() {
-	select {
-	case s.gap <- struct{}{}:
-	default: // the sweep that is requested already covers this gap
-	}
-}
+func (s *Service) missed() { app.Kick(s.gap) }
 
 // reconnectEvery spreads the clients that connect again: 1,000 a second, a
 // handshake and a poll each.

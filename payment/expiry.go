@@ -58,10 +58,7 @@ func newExpiry(cfg Config, orders *order.Service, payments closer, log *slog.Log
 
 // wake is the subscription to the timers of what falls due.
 func (e *expiry) wake(context.Context, bus.Msg) error {
-	select {
-	case e.due <- struct{}{}:
-	default: // it is awake already
-	}
+	app.Kick(e.due)
 	return nil
 }
 

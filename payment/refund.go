@@ -12,6 +12,7 @@ import (
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
+	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 )
 
@@ -166,7 +167,7 @@ func (bk *books) chargedBack(ctx context.Context, name string, c provider.Charge
 // refundRequested follows the commit of a refund that was asked for.
 func (bk *books) refundRequested(r refund.AdminRefund) {
 	bk.metrics.refunds.WithLabelValues(r.Provider, "requested").Inc()
-	bk.wakeRefunds()
+	app.Kick(bk.refundNow)
 }
 
 // Forget removes what a user wrote about refunds, in the transaction that erases the
@@ -176,14 +177,6 @@ func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
 		return fmt.Errorf("payment: forget notes: %w", err)
 	}
 	return nil
-}
-
-// wakeRefunds wakes the refund worker. It never blocks.
-func (bk *books) wakeRefunds() {
-	select {
-	case bk.refundNow <- struct{}{}:
-	default: // a wake-up is pending already
-	}
 }
 
 // countEnd counts how a refund ended, also in its item's funnel. Its order names the

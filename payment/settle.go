@@ -14,6 +14,7 @@ import (
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
+	"stampede/platform/base/app"
 	"stampede/platform/base/failpoint"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/outbox"
@@ -265,7 +266,7 @@ func (bk *books) announce(ctx context.Context, name string, c provider.Capture, 
 		bk.metrics.refunds.WithLabelValues(name, "requested").Inc()
 		bk.deps.Log.WarnContext(ctx, "captured money has to be refunded", "provider", name, "payment_no", c.PaymentNo,
 			"order_no", out.orderNo, "reason", out.outcome, "money", money(c.Amount, c.Currency))
-		bk.wakeRefunds()
+		app.Kick(bk.refundNow)
 	}
 }
 

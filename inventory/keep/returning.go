@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/inventory/stock"
+	"stampede/platform/base/app"
 )
 
 const (
@@ -67,10 +68,7 @@ func (s *Service) accept(item stock.Item, hints []Hint) error {
 // wait puts a hint on its item's work list after a while. mu is held.
 func (s *Service) wait(after time.Duration, item stock.Item, h Hint) {
 	heap.Push(&s.later, returning{at: time.Now().Add(after), item: item, hint: h})
-	select {
-	case s.sooner <- struct{}{}:
-	default:
-	}
+	app.Kick(s.sooner)
 }
 
 // returnLater puts postponed ends on the work lists when their time has come, until ctx ends.

@@ -97,14 +97,6 @@ func (b *Bank) Workers() []app.Worker {
 	return []app.Worker{{Name: "sandbox-bank", Run: b.run}}
 }
 
-// nudge signals the worker that something may be due. It never blocks.
-func (b *Bank) nudge() {
-	select {
-	case b.wake <- struct{}{}:
-	default: // a wake-up is pending already
-	}
-}
-
 // pageTokenBytes is half a SHA-256: too long to guess, short enough for a link.
 const pageTokenBytes = 16
 

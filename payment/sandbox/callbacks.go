@@ -102,7 +102,7 @@ func (b *Bank) round(ctx context.Context, sending chan struct{}, senders *sync.W
 			busy := len(sending) == cap(sending)
 			<-sending
 			if busy { // more may be due than there were senders
-				b.nudge()
+				app.Kick(b.wake)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/payment/sandbox/internal/sandboxdb"
+	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 )
@@ -118,7 +119,7 @@ func (b *Bank) capture(ctx context.Context, ref ids.ID, in payRequest) (p sandbo
 		return p, err
 	}
 	b.captures.Inc()
-	b.nudge()
+	app.Kick(b.wake)
 	return p, nil
 }
 

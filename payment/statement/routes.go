@@ -87,10 +87,7 @@ func (s *Service) compareAgain(ctx context.Context, date string, all []target) (
 			return Comparison{}, err
 		}
 	}
-	select {
-	case s.kick <- struct{}{}:
-	default: // a wake-up is pending already
-	}
+	app.Kick(s.kick)
 	for end := time.Now().Add(waitAtMost); ; {
 		r, err := report(ctx, s.q, date, all)
 		if err != nil || !r.fetching() || time.Now().After(end) {

@@ -61,6 +61,15 @@ func UntilBeat(every time.Duration) time.Duration {
 	return every - time.Duration(time.Now().UnixNano()-int64(beatPhase))%every
 }
 
+// Kick leaves a signal for the Kick of a Loop in a channel that buffers one: one that waits there
+// already covers this one too. It never blocks.
+func Kick(loop chan<- struct{}) {
+	select {
+	case loop <- struct{}{}:
+	default:
+	}
+}
+
 // Worker is a loop that a module needs running for as long as the process serves.
 type Worker struct {
 	Name string

@@ -122,7 +122,7 @@ func (b *Bus) connect(ctx context.Context) error {
 		nats.ReconnectHandler(func(*nats.Conn) {
 			log.Info("bus connection restored")
 			b.stale.Store(true)
-			b.kick()
+			app.Kick(b.look)
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			subject := ""

@@ -89,15 +89,7 @@ func (b *Bus) note(err error) {
 // embedded server's own health.
 func (b *Bus) doubt(subject string) {
 	if q := b.queueOf(subject); q != nil && !q.suspect.Swap(true) {
-		b.kick()
-	}
-}
-
-// kick requests an immediate check.
-func (b *Bus) kick() {
-	select {
-	case b.look <- struct{}{}:
-	default: // a request is already pending
+		app.Kick(b.look)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
 )
@@ -189,12 +190,7 @@ func (b *Bus) Broadcast(subject string, data []byte) error {
 // into one pending value.
 func (b *Bus) Kicks(subject string) (kicks <-chan struct{}, stop func(), err error) {
 	kicked := make(chan struct{}, 1)
-	stop, err = b.OnBroadcast(subject, func([]byte) {
-		select {
-		case kicked <- struct{}{}:
-		default:
-		}
-	})
+	stop, err = b.OnBroadcast(subject, func([]byte) { app.Kick(kicked) })
 	return kicked, stop, err
 }
 

@@ -103,12 +103,7 @@ func New(pool *pgxpool.Pool, b *bus.Bus, p *pulse.Pulse, giveUpAfter time.Durati
 }
 
 // Wake notifies the relay that a row was committed. It never blocks.
-func (r *Relay) Wake() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // a wake-up is already pending, which finds this row as well
-	}
-}
+func (r *Relay) Wake() { app.Kick(r.wake) }
 
 // Run publishes until ctx ends and then returns nil. It first finishes the
 // current window and sends the other waiting rows, within 3 s. No error ends

@@ -150,10 +150,7 @@ func (p *Pulse) ask(ctx context.Context) error {
 		default:
 			q.last, q.known = answers[i], true
 		}
-		select {
-		case q.due <- struct{}{}:
-		default: // its loop has a round to make already
-		}
+		app.Kick(q.due)
 	}
 	if err != nil {
 		p.beats.WithLabelValues("failed").Inc()

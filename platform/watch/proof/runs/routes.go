@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/base/app"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -101,10 +102,7 @@ func (s *Service) start(ctx context.Context, _ *struct{}) (*httpx.Output[RunView
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
+	app.Kick(s.kick)
 	return httpx.Answer(view(run)), nil
 }
 
