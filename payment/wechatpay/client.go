@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"stampede/payment/internal/company"
 	"stampede/payment/provider"
@@ -234,11 +233,5 @@ var refusals = map[string]error{
 // shorten cuts a text to n bytes, between two characters.
 func shorten(text string, n int) string {
 	text = strings.ToValidUTF8(text, "")
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
+	return strings.ToValidUTF8(text[:min(n, len(text))], "")
 }

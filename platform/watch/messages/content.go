@@ -17,11 +17,7 @@ func Beginning(s string) string {
 	if len(s) <= previewBytes {
 		return s
 	}
-	end := previewBytes
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
+	return strings.ToValidUTF8(s[:previewBytes], "") + "…"
 }
 
 // Content is a payload as the API shows it. Exactly one of the two is set.
