@@ -224,7 +224,7 @@ func (s *Service) saved(ctx context.Context, rules Rules, k Kind, drafts []draft
 // forgetOld deletes some of what has ended long ago, and counts what waits.
 func (s *Service) forgetOld(ctx context.Context) error {
 	q := messagedb.New(s.deps.DB)
-	old := messagedb.ForgetOldParams{Before: placeOf(s.now().Add(-s.deps.Keep)), Most: forgetAtMost}
+	old := messagedb.ForgetOldParams{Before: ids.Lowest(s.now().Add(-s.deps.Keep)), Most: forgetAtMost}
 	if err := errors.Join(q.ForgetAsks(ctx, forgetAtMost), q.ForgetWalks(ctx), q.ForgetOld(ctx, old)); err != nil {
 		return failed("delete what is old", err)
 	}

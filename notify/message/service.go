@@ -175,15 +175,6 @@ func (s *Service) Probes() []alarm.Probe {
 	}}}
 }
 
-// placeOf is the lowest id of messages that were made from a moment on.
-func placeOf(at time.Time) (id ids.ID) {
-	ms := uint64(at.UnixMilli()) //nolint:gosec // after 1970
-	for i := range 6 {
-		id[i] = byte(ms >> (40 - 8*i))
-	}
-	return id
-}
-
 // Forget erases what is known about a user, in the transaction that erases the account.
 func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
 	if err := messagedb.New(tx).Forget(ctx, user); err != nil {

@@ -57,10 +57,10 @@ const (
 func (t timeSpan) numbers() numberSpan {
 	n := everyNumber
 	if !t.from.IsZero() {
-		n.since = firstAt(t.from.Add(-writtenWithin))
+		n.since = ids.Lowest(t.from.Add(-writtenWithin))
 	}
 	if !t.to.IsZero() {
-		n.before = firstAt(t.to.Add(clocksDiffer))
+		n.before = ids.Lowest(t.to.Add(clocksDiffer))
 	}
 	return n
 }
@@ -68,14 +68,5 @@ func (t timeSpan) numbers() numberSpan {
 // onSale returns the span of numbers in which the orders of what was on sale from
 // opens to closes lie: they were minted while it was.
 func onSale(opens, closes time.Time) numberSpan {
-	return numberSpan{since: firstAt(opens.Add(-mintedAround)), before: firstAt(closes.Add(mintedAround))}
-}
-
-// firstAt sorts before every number that is minted at that time or later.
-func firstAt(at time.Time) (no ids.ID) {
-	ms := uint64(max(at.UnixMilli(), 0)) //nolint:gosec // not negative
-	for i := range 6 {
-		no[i] = byte(ms >> (40 - 8*i))
-	}
-	return no
+	return numberSpan{since: ids.Lowest(opens.Add(-mintedAround)), before: ids.Lowest(closes.Add(mintedAround))}
 }

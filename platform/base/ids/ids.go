@@ -53,11 +53,15 @@ func NewFor(user int64) ID {
 // other machines may judge it by. The tag narrows down what the number is about
 // without a lookup; it proves nothing, since anybody can make up a number.
 func NewTagged(user int64, tag uint16, at time.Time) ID {
-	id := NewFor(user)
-	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], uint64(at.UnixMilli())) //nolint:gosec // after 1970
-	copy(id[:6], ms[2:])
+	id, minted := NewFor(user), Lowest(at)
+	copy(id[:6], minted[:6])
 	binary.BigEndian.PutUint16(id[12:14], tag)
+	return id
+}
+
+// Lowest sorts before every number that is minted at that time or later.
+func Lowest(at time.Time) (id ID) {
+	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16) //nolint:gosec // not negative
 	return id
 }
 

@@ -3,7 +3,6 @@ package outbox
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -104,17 +103,11 @@ func (r *Relay) window(ctx context.Context) (next outcome, err error) {
 	return next, err
 }
 
-// firstID is below every id of that time.
-func firstID(at time.Time) (id ids.ID) {
-	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16) //nolint:gosec // not negative
-	return id
-}
-
 // unsent reads rows, bounded in number and in bytes, but at least one. Those from
 // before EVENTS are mostly sent again: they come after the news, and among them those
 // that waited for the new stream before what was on the old one.
 func (r *Relay) unsent(ctx context.Context, tx pgx.Tx) ([]row, error) {
-	q, since := outboxdb.New(tx), firstID(r.bus.EventsCreated())
+	q, since := outboxdb.New(tx), ids.Lowest(r.bus.EventsCreated())
 	rows, err := q.Unsent(ctx, outboxdb.UnsentParams{Since: since, AtMost: windowRows, Bytes: windowBytes})
 	if err != nil {
 		return nil, fmt.Errorf("outbox: read unsent rows: %w", err)
