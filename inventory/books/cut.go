@@ -112,12 +112,7 @@ func (s *Service) readCut(ctx context.Context, itemID int64) (*Cut, error) {
 
 // loaded reports whether Redis decides on every part of the item.
 func (c *Cut) loaded() bool {
-	for _, sh := range c.Shards {
-		if !sh.Loaded {
-			return false
-		}
-	}
-	return len(c.Shards) > 0
+	return len(c.Shards) > 0 && !slices.ContainsFunc(c.Shards, func(sh ShardCut) bool { return !sh.Loaded })
 }
 
 // Sum classifies the cut's units: every unit that Redis holds is a live order's, in flight, or about to be released.
@@ -191,12 +186,7 @@ func (c *Cut) AccountedFor() bool {
 	if !row.Loaded {
 		return true // Redis decides nothing, and the removal checks its holds
 	}
-	for _, sh := range c.Shards {
-		if len(sh.holds) > 0 {
-			return false
-		}
-	}
-	return row.atRest()
+	return row.atRest() && !slices.ContainsFunc(c.Shards, func(sh ShardCut) bool { return len(sh.holds) > 0 })
 }
 
 // Epoch is the item's last Load according to Postgres.

@@ -1,6 +1,9 @@
 package message
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf16"
+)
 
 // A text of GSM 03.38's alphabet has seven bits a character, any other sixteen; from the second SMS on each has a header,
 // so that they are joined again.
@@ -21,7 +24,7 @@ const (
 func Parts(text string, china bool) int {
 	one, many, width := gsmOne, gsmMany, gsmWidth
 	if china || strings.ContainsFunc(text, func(r rune) bool { return gsmWidth(r) == 0 }) {
-		one, many, width = wideOne, wideMany, wideWidth
+		one, many, width = wideOne, wideMany, utf16.RuneLen
 	}
 	total, parts, used := 0, 1, 0
 	for _, r := range text {
@@ -46,12 +49,4 @@ func gsmWidth(r rune) int {
 		return 2
 	}
 	return 0
-}
-
-// wideWidth is a character's length in UTF-16.
-func wideWidth(r rune) int {
-	if r > 0xFFFF {
-		return 2
-	}
-	return 1
 }

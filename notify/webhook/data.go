@@ -210,13 +210,7 @@ func alarmData(e alarm.Raised) AlarmData {
 
 // one decodes a message that is one event.
 func one[E any](of func(E) part) func([]byte) ([]part, error) {
-	return func(payload []byte) ([]part, error) {
-		var e E
-		if err := json.Unmarshal(payload, &e); err != nil {
-			return nil, err
-		}
-		return []part{of(e)}, nil
-	}
+	return many(func(e E) []E { return []E{e} }, of)
 }
 
 // many decodes a message that is one event of each of its elements.
