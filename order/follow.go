@@ -40,11 +40,7 @@ func (ls *lookups) follow(ctx context.Context, in *orderInput) (*httpx.Output[or
 	if err != nil {
 		return nil, err
 	}
-	doc, err := ls.find(ctx, no, auth.From(ctx).UserID)
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(doc), nil
+	return httpx.Answered(ls.find(ctx, no, auth.From(ctx).UserID))
 }
 
 // Missing returns the reason why Payable found no order of this user by this

@@ -127,17 +127,13 @@ func (ck *checkout) start(ctx context.Context, in *startInput) (*httpx.Output[st
 	}
 	// Starting a payment is idempotent anyway, since a repeated request returns the open one. The key adds that the
 	// answer stays the same even if that payment has ended meanwhile.
-	doc, err := idempotency.Around(ctx, ck.deps.DB, ck.deps.Log, in.Key, "payment.start", request, func(ctx context.Context) (startedPayment, error) {
+	return httpx.Answered(idempotency.Around(ctx, ck.deps.DB, ck.deps.Log, in.Key, "payment.start", request, func(ctx context.Context) (startedPayment, error) {
 		p, err := ck.begin(ctx, no, auth.From(ctx).UserID, by)
 		if err != nil {
 			return startedPayment{}, honest(err)
 		}
 		return ck.started(ctx, p), nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(doc), nil
+	}))
 }
 
 // started is the payment as its shopper reads it.

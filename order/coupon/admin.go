@@ -141,11 +141,7 @@ func (s *Service) get(ctx context.Context, in *KindInput) (*httpx.Output[couponK
 	if err != nil {
 		return nil, errNoKind.Because(err)
 	}
-	v, err := read(ctx, coupondb.New(s.db), id)
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(v), nil
+	return httpx.Answered(read(ctx, coupondb.New(s.db), id))
 }
 
 // read returns a kind with its figures.
@@ -194,10 +190,7 @@ func answered[B any](ctx context.Context, s *Service, do func(tx pgx.Tx) (B, err
 		body, err = do(tx)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(body), nil
+	return httpx.Answered(body, err)
 }
 
 type editInput struct {

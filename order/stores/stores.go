@@ -211,10 +211,7 @@ func (s *Service) change(ctx context.Context, action, key string, request any, d
 		})
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(view), nil
+	return httpx.Answered(view, err)
 }
 
 func (s *Service) remove(ctx context.Context, in *StoreInput) (*struct{}, error) {

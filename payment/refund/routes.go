@@ -79,7 +79,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 			if err != nil {
 				return nil, errNoRefund.Because(err)
 			}
-			return answered(d.do(ctx, no, in.Key))
+			return httpx.Answered(d.do(ctx, no, in.Key))
 		})
 	}
 	httpx.Register(rt.API, httpx.Op{
@@ -88,14 +88,6 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "For money that an operator has paid back in another way, such as a bank transfer. It is an end: the refund cannot be retried any more.",
 		Refuses:     []*fault.Error{errNotThis},
 	}, s.paidByHand)
-}
-
-// answered makes a handler's answer.
-func answered[T any](out T, err error) (*httpx.Output[T], error) {
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(out), nil
 }
 
 type askInput struct {
@@ -118,7 +110,7 @@ func (s *Service) askAsShopper(ctx context.Context, in *askInput) (*httpx.Output
 		note = plaintext.Clean(in.Body.Reason)
 	}
 	made, err := s.Request(ctx, in.Key, Request{OrderNo: no, Reason: ByShopper, Note: note, By: by})
-	return answered(made.RefundView, err)
+	return httpx.Answered(made.RefundView, err)
 }
 
 type orderInput struct {
@@ -137,7 +129,7 @@ func (s *Service) askAsOperator(ctx context.Context, in *orderInput) (*httpx.Out
 	if err != nil {
 		return nil, errNoOrder.Because(err)
 	}
-	return answered(s.Request(ctx, in.Key, Request{
+	return httpx.Answered(s.Request(ctx, in.Key, Request{
 		OrderNo: no, Amount: in.Body.Amount, Reason: ByOperator, Note: in.Body.Reason, By: auth.From(ctx).UserID, Units: in.Body.Units,
 	}))
 }
@@ -160,7 +152,7 @@ func (s *Service) paidByHand(ctx context.Context, in *byHandInput) (*httpx.Outpu
 	if err != nil {
 		return nil, errNoRefund.Because(err)
 	}
-	return answered(s.settleByHand(ctx, no, in.Key, in.Body.Receipt))
+	return httpx.Answered(s.settleByHand(ctx, no, in.Key, in.Body.Receipt))
 }
 
 type listInput struct {

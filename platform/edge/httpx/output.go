@@ -23,6 +23,14 @@ type Output[B any] struct {
 // Answer wraps a body for a handler's return.
 func Answer[B any](body B) *Output[B] { return &Output[B]{CacheControl: NoStore, Body: body} }
 
+// Answered is Answer for what a call has returned.
+func Answered[B any](body B, err error) (*Output[B], error) {
+	if err != nil {
+		return nil, err
+	}
+	return Answer(body), nil
+}
+
 // File is an answer with a media type of its own, which caches must not keep.
 type File struct {
 	CacheControl string `header:"Cache-Control"`
