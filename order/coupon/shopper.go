@@ -15,11 +15,8 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// What a shopper reads of a coupon besides locked and used.
-const (
-	available = "available"
-	expired   = "expired"
-)
+// available is the status of a coupon that an order may use now.
+const available = "available"
 
 // maxFitting is how many of a shopper's coupons are compared for one order, the
 // newest of those that can be used: more than any shopper would compare.
