@@ -280,12 +280,10 @@ func badData(err error) bool {
 // pause waits for about d, with jitter so that instances do not retry together.
 // It returns false if stop closed first.
 func pause(stop <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d/2 + rand.N(d)) //nolint:gosec // jitter needs no secrecy
-	defer timer.Stop()
 	select {
 	case <-stop:
 		return false
-	case <-timer.C:
+	case <-time.After(d/2 + rand.N(d)): //nolint:gosec // jitter needs no secrecy
 		return true
 	}
 }

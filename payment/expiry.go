@@ -125,12 +125,10 @@ func (e *expiry) close(ctx context.Context, claimed []ids.ID) {
 
 // slot waits up to SweepEvery for a free slot among those for providers.
 func (e *expiry) slot(ctx context.Context) bool {
-	timer := time.NewTimer(e.every)
-	defer timer.Stop()
 	select {
 	case e.slots <- struct{}{}:
 		return true
-	case <-timer.C:
+	case <-time.After(e.every):
 	case <-ctx.Done():
 	}
 	return false
