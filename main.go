@@ -375,17 +375,14 @@ func (s *server) openDoors(key []byte) error {
 	window, canPay := s.payment.Window()
 	s.sale.ShortestPayWindow, s.sale.CanPay = max(s.sale.ShortestPayWindow, window), canPay
 	s.sale.Verifier = s.identity.Human.Offers(humancheck.Verifier)
-	var err error
-	s.door, err = door.New(door.Config{
+	s.door = door.New(door.Config{
 		Settings: s.set.Door, Keep: s.set.Records.KeepRecords, PathLead: s.sale.Rush.PathLead,
 	}, door.Deps{
 		Catalogue: s.catalogue, DB: s.Pools["seckill"], Pulse: s.Pulse, Bus: s.Bus, Clock: s.Clock, Orders: s.order,
 		Human: s.identity.Human, Limits: s.identity.Limits, Blacklist: s.identity.Blacklist, Locks: s.Locks,
 		SigningKey: key, Log: s.log, Metrics: s.registry,
 	})
-	if err != nil {
-		return err
-	}
+	var err error
 	s.seckill, err = seckill.New(s.sale, seckill.Deps{
 		Catalogue: s.catalogue, Places: s.places, Grants: s.grants, Stock: s.inventory, Orders: s.order,
 		Admit: s.door.Admit, Refuses: door.Refuses, Paused: s.door.Paused,

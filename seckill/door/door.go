@@ -66,22 +66,15 @@ type Service struct {
 }
 
 // New builds the checks.
-func New(cfg Config, deps Deps) (*Service, error) {
+func New(cfg Config, deps Deps) *Service {
 	d := &Service{cfg: cfg}
-	var err error
-	d.risk, err = risk.New(cfg.Risk, risk.Deps{
+	d.risk = risk.New(cfg.Risk, risk.Deps{
 		DB: deps.DB, Pulse: deps.Pulse, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 		Items: deps.Catalogue, Orders: deps.Orders, Blacklist: deps.Blacklist, SigningKey: deps.SigningKey, Keep: cfg.Keep,
 	})
-	if err != nil {
-		return nil, err
-	}
-	d.reservations, err = reservation.New(reservation.Deps{
+	d.reservations = reservation.New(reservation.Deps{
 		DB: deps.DB, Locks: deps.Locks, Items: deps.Catalogue, Human: deps.Human, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 	})
-	if err != nil {
-		return nil, err
-	}
 	d.human = &humanCheck{
 		items: deps.Catalogue, human: deps.Human, limits: deps.Limits, clock: deps.Clock, proofs: d.reservations, pathLead: cfg.PathLead,
 	}
@@ -89,7 +82,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		d.human.crowds = ratelimit.NewCrowds(cfg.EasyPathsPerAddress, time.Minute)
 	}
 	d.checks = []rush.DoorCheck{d.risk.Door, d.reservations.Check, d.human.check, d.risk.Participate}
-	return d, nil
+	return d
 }
 
 // Refuses are the refusals of Admit.

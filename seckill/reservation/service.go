@@ -2,7 +2,6 @@ package reservation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/coocood/freecache"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/batch"
@@ -78,17 +78,15 @@ const (
 const memoryBytes = 8 << 20
 
 // New returns the service; it reads nothing yet.
-func New(deps Deps) (*Service, error) {
-	if deps.DB == nil || deps.Locks == nil || deps.Items == nil || deps.Human == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
-		return nil, errors.New("reservation: every dependency is required")
-	}
+func New(deps Deps) *Service {
+	auto := promauto.With(deps.Metrics)
 	s := &Service{
 		deps: deps, memory: freecache.NewCache(race.Cache(memoryBytes)),
-		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
+		answers: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_reservations_total",
 			Help: "Requests to reserve an item, by code: reserved, held (already had one), given-up, or the refusal's code.",
 		}, []string{"code"}),
-		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
+		lookups: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_reservation_lookups_total",
 			Help: "Lookups of a user's reservation, by the source of the answer: memory, postgres, nowhere.",
 		}, []string{"from"}),
@@ -101,7 +99,7 @@ func New(deps Deps) (*Service, error) {
 	for _, from := range []string{fromMemory, fromPostgres, fromNowhere} {
 		s.lookups.WithLabelValues(from)
 	}
-	return s, errors.Join(deps.Metrics.Register(s.answers), deps.Metrics.Register(s.lookups))
+	return s
 }
 
 // Codes under which successful answers are counted; refusals are counted under

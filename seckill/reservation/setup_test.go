@@ -108,10 +108,9 @@ func (s *shop) instance(db *pgxpool.Pool, rdb redis.UniversalClient) *desk {
 	d := &desk{t: s.t, metrics: prometheus.NewRegistry(), tokens: auth.NewTokens(seckilltest.Key, time.Now)}
 	locks, err := redisx.OpenLocks(s.t.Context(), slog.New(slog.DiscardHandler), rdb)
 	require.NoError(s.t, err)
-	d.svc, err = reservation.New(reservation.Deps{
+	d.svc = reservation.New(reservation.Deps{
 		DB: db, Locks: locks, Items: s.items, Human: s.human, Clock: s.clock, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics,
 	})
-	require.NoError(s.t, err)
 	d.rt = httpx.NewRouter(d.tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 	d.svc.Routes(d.rt.API)
 	return d

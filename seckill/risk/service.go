@@ -2,14 +2,13 @@ package risk
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
@@ -74,15 +73,8 @@ type Service struct {
 }
 
 // New returns the service without rules; Refresh or the worker reads them.
-func New(set Settings, deps Deps) (*Service, error) {
-	if deps.DB == nil || deps.Bus == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil ||
-		deps.Items == nil || len(deps.SigningKey) == 0 {
-		return nil, errors.New("risk: every dependency but Orders and Blacklist is required")
-	}
-	m, err := newMetrics(deps.Metrics)
-	if err != nil {
-		return nil, err
-	}
+func New(set Settings, deps Deps) *Service {
+	m := newMetrics(deps.Metrics)
 	s := &Service{
 		set: set, deps: deps, metrics: m, chanceKey: auth.Derive(deps.SigningKey, "risk-chance"), holder: ids.New().String(),
 		queue:  make(chan decision, maxQueued),
@@ -91,7 +83,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	s.current = snapshot.New(snapshot.Source[picture]{
 		Name: "risk", Table: "risk.revision", Read: s.readPicture, Failures: m.refreshFailures, DB: deps.DB, Pulse: deps.Pulse, Bus: deps.Bus, Log: deps.Log,
 	}, &picture{})
-	return s, nil
+	return s
 }
 
 // Workers are the package's background loops.
@@ -123,28 +115,24 @@ type metrics struct {
 	refreshFailures prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer) *metrics {
+	auto := promauto.With(reg)
 	m := &metrics{
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+		decisions: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_risk_decisions_total", Help: "Decisions that restricted a shopper's rush path, by result: short-window, later, refused-by-chance, refused, paused; dry-run restricted nothing yet.",
 		}, []string{"result"}),
-		elsewhere: prometheus.NewCounter(prometheus.CounterOpts{
+		elsewhere: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_risk_one_activity_refusals_total", Help: "Rush paths refused because the shopper takes part in another exclusive activity.",
 		}),
-		lost: prometheus.NewCounter(prometheus.CounterOpts{
+		lost: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_risk_decisions_lost_total", Help: "Decisions that were in force but could not be stored.",
 		}),
-		refreshFailures: prometheus.NewCounter(prometheus.CounterOpts{
+		refreshFailures: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_risk_refresh_failures_total", Help: "Times the risk rules could not be read from Postgres.",
 		}),
 	}
 	for _, result := range [...]string{resultShortWindow, resultLater, resultUnlucky, resultRefused, resultPaused, resultDryRun} {
 		m.decisions.WithLabelValues(result) // visible from the start, as 0
 	}
-	for _, c := range [...]prometheus.Collector{m.decisions, m.elsewhere, m.lost, m.refreshFailures} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("risk: register metrics: %w", err)
-		}
-	}
-	return m, nil
+	return m
 }

@@ -104,9 +104,7 @@ func (y *bundle) instance(change ...func(*Settings, *Deps)) *instance {
 	for _, f := range change {
 		f(&cfg, &deps)
 	}
-	var err error
-	i.Service, err = New(cfg, deps)
-	require.NoError(y.t, err)
+	i.Service = New(cfg, deps)
 	i.refresh()
 	return i
 }
