@@ -291,17 +291,12 @@ type timeInput struct {
 
 // serverTime carries three of the four timestamps from which a client computes
 // its offset; the fourth is the client's own when the answer arrives. The
-// server's two differ by the time it took to build the answer.
+// server's two are the same: an answer takes no time to build.
 type serverTime struct {
 	ServerTime    wire.Time `json:"server_time" doc:"The server's time"`
 	ClientSend    int64     `json:"client_send" doc:"What the client sent as client_send, 0 if nothing" example:"1760000000000"`
 	ServerReceive int64     `json:"server_receive" doc:"Unix milliseconds when the request was read" example:"1760000600003"`
 	ServerSend    int64     `json:"server_send" doc:"Unix milliseconds when the answer was written" example:"1760000600003"`
-}
-
-type timeOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         serverTime
 }
 
 // timeProtocol tells clients how to count down to an opening. It is the
@@ -315,13 +310,7 @@ const timeProtocol = "How to count down to an opening with a client whose clock 
 	"read your clock from a monotonic source where you have one. " +
 	"Your clock decides nothing: an early attempt is answered 425 not-started with Retry-After, and the path stays valid."
 
-func (b *Service) time(_ context.Context, in *timeInput) (*timeOutput, error) {
-	received := b.deps.Clock.Now()
-	out := &timeOutput{CacheControl: "no-store"}
-	sent := b.deps.Clock.Now()
-	out.Body = serverTime{
-		ServerTime: wire.Time(sent), ClientSend: in.ClientSend,
-		ServerReceive: received.UnixMilli(), ServerSend: sent.UnixMilli(),
-	}
-	return out, nil
+func (b *Service) time(_ context.Context, in *timeInput) (*httpx.Output[serverTime], error) {
+	now := b.deps.Clock.Now()
+	return httpx.Answer(serverTime{ServerTime: wire.Time(now), ClientSend: in.ClientSend, ServerReceive: now.UnixMilli(), ServerSend: now.UnixMilli()}), nil
 }

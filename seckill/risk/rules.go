@@ -46,18 +46,12 @@ type riskRule struct {
 }
 
 func (s *Service) view(r Rule) riskRule {
-	v := riskRule{
+	return riskRule{
 		ID: httpx.FormatID(r.ID), Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: r.WindowSeconds, Action: r.Action,
 		Amount: r.Amount, Reason: r.Note, InForce: counted(&r) && !over(&r, s.deps.Clock.Now()),
+		ExpiresAt: httpx.MomentOrNone(r.ExpiresAt), DryRunUntil: httpx.MomentOrNone(r.DryRunUntil),
 		CreatedAt: httpx.Moment(r.CreatedAt), UpdatedAt: httpx.Moment(r.UpdatedAt),
 	}
-	if r.ExpiresAt != nil {
-		v.ExpiresAt = httpx.Moment(*r.ExpiresAt)
-	}
-	if r.DryRunUntil != nil {
-		v.DryRunUntil = httpx.Moment(*r.DryRunUntil)
-	}
-	return v
 }
 
 func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
@@ -206,18 +200,15 @@ type riskHit struct {
 	Until  string `json:"until,omitempty" format:"date-time" doc:"When the user falls below the threshold if nothing more happens"`
 }
 
-type tryRuleOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Count int       `json:"count" doc:"The number of users the rule would apply to"`
-		Data  []riskHit `json:"data" nullable:"false" doc:"The worst 100 of them"`
-	} `nameHint:"RiskDryRun"`
+type riskDryRun struct {
+	Count int       `json:"count" doc:"The number of users the rule would apply to"`
+	Data  []riskHit `json:"data" nullable:"false" doc:"The worst 100 of them"`
 }
 
 // tryRuleInput takes no Idempotency-Key: nothing is stored.
 type tryRuleInput struct{ Body riskRuleDraft }
 
-func (s *Service) tryRule(ctx context.Context, in *tryRuleInput) (*tryRuleOutput, error) {
+func (s *Service) tryRule(ctx context.Context, in *tryRuleInput) (*httpx.Output[riskDryRun], error) {
 	r, err := s.rule(&in.Body)
 	if err != nil {
 		return nil, err
@@ -226,17 +217,15 @@ func (s *Service) tryRule(ctx context.Context, in *tryRuleInput) (*tryRuleOutput
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	out := &tryRuleOutput{CacheControl: httpx.NoStore}
-	out.Body.Count = len(hits)
-	out.Body.Data = []riskHit{}
+	out := riskDryRun{Count: len(hits), Data: []riskHit{}}
 	for _, h := range hits[:min(len(hits), shownHits)] {
 		v := riskHit{UserID: httpx.FormatID(h.UserID), Count: h.Count}
 		if h.Until.Before(never) {
 			v.Until = httpx.Moment(h.Until)
 		}
-		out.Body.Data = append(out.Body.Data, v)
+		out.Data = append(out.Data, v)
 	}
-	return out, nil
+	return httpx.Answer(out), nil
 }
 
 // The kinds of rules: what a rule counts about a user.

@@ -51,13 +51,11 @@ type blacklistEntry struct {
 func (s *Service) view(e Entry) blacklistEntry {
 	v := blacklistEntry{
 		ID: httpx.FormatID(e.ID), Kind: Kind(e.Kind), Value: masked(e), Reason: e.Reason, InForce: !over(&e, s.deps.Clock.Now()),
-		CreatedBy: httpx.FormatID(e.CreatedBy), CreatedAt: httpx.Moment(e.CreatedAt), UpdatedAt: httpx.Moment(e.UpdatedAt),
+		ExpiresAt: httpx.MomentOrNone(e.ExpiresAt), CreatedBy: httpx.FormatID(e.CreatedBy),
+		CreatedAt: httpx.Moment(e.CreatedAt), UpdatedAt: httpx.Moment(e.UpdatedAt),
 	}
 	if e.Owner > 0 {
 		v.UserID = httpx.FormatID(e.Owner)
-	}
-	if e.ExpiresAt != nil {
-		v.ExpiresAt = httpx.Moment(*e.ExpiresAt)
 	}
 	return v
 }
