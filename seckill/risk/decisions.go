@@ -104,15 +104,11 @@ func (s *Service) gather(first decision) []decision {
 // store writes a batch and retries once; decisions that Postgres took neither
 // time are counted as lost.
 func (s *Service) store(ctx context.Context, batch []decision) bool {
-	n := len(batch)
-	rows := riskdb.InsertDecisionsParams{At: make([]time.Time, n), OrderNos: make([]ids.ID, n)}
-	wide := make([]int64, 4*n)
-	rows.Users, rows.Items, rows.Activities, rows.RuleIds = wide[:n], wide[n:2*n], wide[2*n:3*n], wide[3*n:]
-	text := make([]string, 3*n)
-	rows.Rules, rows.Inputs, rows.Results = text[:n], text[n:2*n], text[2*n:]
-	for i, d := range batch {
-		rows.At[i], rows.OrderNos[i], rows.Users[i], rows.Items[i], rows.Activities[i], rows.RuleIds[i] = d.at, d.no, d.user, d.item, d.activity, d.rule
-		rows.Rules[i], rows.Inputs[i], rows.Results[i] = string(d.note), string(d.inputs), d.result
+	var rows riskdb.InsertDecisionsParams
+	for _, d := range batch {
+		rows.At, rows.OrderNos, rows.Users = append(rows.At, d.at), append(rows.OrderNos, d.no), append(rows.Users, d.user)
+		rows.Items, rows.Activities, rows.RuleIds = append(rows.Items, d.item), append(rows.Activities, d.activity), append(rows.RuleIds, d.rule)
+		rows.Rules, rows.Inputs, rows.Results = append(rows.Rules, string(d.note)), append(rows.Inputs, string(d.inputs)), append(rows.Results, d.result)
 	}
 	var err error
 	for range 2 {
@@ -120,8 +116,8 @@ func (s *Service) store(ctx context.Context, batch []decision) bool {
 			return true
 		}
 	}
-	s.metrics.lost.Add(float64(n))
-	s.deps.Log.WarnContext(ctx, "decisions not stored", "decisions", n, "error", err)
+	s.metrics.lost.Add(float64(len(batch)))
+	s.deps.Log.WarnContext(ctx, "decisions not stored", "decisions", len(batch), "error", err)
 	return false
 }
 

@@ -19,25 +19,15 @@ import (
 // below the threshold if nothing more happens.
 type Hit = riskdb.UnpaidHitsRow
 
-// worst sorts hits, worst first, and keeps at most that many.
-func worst(hits []Hit, most int) []Hit {
-	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.UserID, b.UserID)) })
-	return hits[:min(len(hits), most)]
-}
-
 // hits returns the users that a rule applies to now: the same for a rule in
 // force and for a dry run. users restricts the query; nil means all users.
-func (s *Service) hits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int64) ([]Hit, error) {
+func (s *Service) hits(ctx context.Context, r *Rule, users []int64) ([]Hit, error) {
 	if r.Kind == OpenUnpaid {
 		return s.openHits(ctx, r)
 	}
-	return unpaidHits(ctx, db, r, users, s.set.MaxOffenders)
-}
-
-// unpaidHits counts unpaid closings.
-func unpaidHits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int64, most int) ([]Hit, error) {
-	hits, err := riskdb.New(db).UnpaidHits(ctx, riskdb.UnpaidHitsParams{
-		Threshold: r.Threshold, WindowLength: time.Duration(r.WindowSeconds) * time.Second, Users: users, AtMost: int32(most), //nolint:gosec // a setting
+	hits, err := riskdb.New(s.deps.DB).UnpaidHits(ctx, riskdb.UnpaidHitsParams{
+		Threshold: r.Threshold, WindowLength: time.Duration(r.WindowSeconds) * time.Second, Users: users,
+		AtMost: int32(s.set.MaxOffenders), //nolint:gosec // a setting
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count unpaid holds: %w", err)
@@ -61,7 +51,8 @@ func (s *Service) openHits(ctx context.Context, r *Rule) ([]Hit, error) {
 	for user, n := range open {
 		hits = append(hits, Hit{UserID: user, Count: n, Until: never})
 	}
-	return worst(hits, s.set.MaxOffenders), nil
+	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.UserID, b.UserID)) }) // worst first
+	return hits, nil
 }
 
 // putMarks stores hits of a rule, and reports whether that changed anything.
@@ -95,7 +86,7 @@ func columns(hits []Hit) (users, counts []int64, until []time.Time) {
 }
 
 func (s *Service) remark(ctx context.Context, r *Rule) error {
-	hits, err := s.hits(ctx, s.deps.DB, r, nil)
+	hits, err := s.hits(ctx, r, nil)
 	if err != nil {
 		return err
 	}
@@ -137,12 +128,10 @@ func (s *Service) countOnce(ctx context.Context, due *jobs) error {
 	if now.Before(due.open) {
 		return nil
 	}
-	if s.current.Now().has(OpenUnpaid, s.deps.Clock.Now()) {
-		if err := s.recount(ctx, OpenUnpaid); err != nil {
-			return err
-		}
-		due.open = now.Add(openShare * time.Since(now))
+	if err := s.recount(ctx, OpenUnpaid); err != nil {
+		return err
 	}
+	due.open = now.Add(openShare * time.Since(now))
 	if !now.Before(due.recount) {
 		if err := s.recount(ctx, UnpaidHolds); err != nil {
 			return err
@@ -208,16 +197,6 @@ type mark struct {
 	rule  *Rule
 	count int64
 	until time.Time
-}
-
-// has reports whether there is a rule of the kind.
-func (p *picture) has(kind string, now time.Time) bool {
-	for i := range p.rules {
-		if p.rules[i].Kind == kind && !over(&p.rules[i], now) {
-			return true
-		}
-	}
-	return false
 }
 
 // Refresh reads rules and marks if they have changed, and logs the rules that it

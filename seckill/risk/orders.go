@@ -84,12 +84,9 @@ func paidLate(o *orderevent.Order) bool {
 // exclusiveItems are the items whose orders a claim depends on. The catalogue
 // keeps an item for a while after its end, by which time its claims have ended.
 func (s *Service) exclusiveItems() map[int64]bool {
-	var exclusive map[int64]bool
+	exclusive := map[int64]bool{}
 	for _, item := range s.deps.Items.Items() {
 		if item.OnePerUser {
-			if exclusive == nil {
-				exclusive = map[int64]bool{}
-			}
 			exclusive[item.ID] = true
 		}
 	}
@@ -148,7 +145,7 @@ func (s *Service) learnUnpaid(ctx context.Context, orders []orderevent.Order) er
 		if rules[i].Kind != UnpaidHolds {
 			continue
 		}
-		hits, err := s.hits(ctx, s.deps.DB, &rules[i], rows.Users)
+		hits, err := s.hits(ctx, &rules[i], rows.Users)
 		if err != nil {
 			return err
 		}

@@ -136,7 +136,7 @@ func (s *Service) storeRule(ctx context.Context, action, key string, r *Rule, mi
 	put func(context.Context, *riskdb.Queries) (before any, stored Rule, err error),
 ) (*httpx.Output[riskRule], error) {
 	// Before the transaction: counting in other modules may take a while.
-	hits, err := s.hits(ctx, s.deps.DB, r, nil)
+	hits, err := s.hits(ctx, r, nil)
 	if err != nil {
 		return nil, unreachable(err)
 	}
@@ -213,7 +213,7 @@ func (s *Service) tryRule(ctx context.Context, in *tryRuleInput) (*httpx.Output[
 	if err != nil {
 		return nil, err
 	}
-	hits, err := s.hits(ctx, s.deps.DB, &r, nil)
+	hits, err := s.hits(ctx, &r, nil)
 	if err != nil {
 		return nil, unreachable(err)
 	}
