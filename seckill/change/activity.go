@@ -155,17 +155,23 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 	if unchanged(plan.ViewActivity(&before), plan.ViewActivity(&row)) {
 		return tree.View(), nil
 	}
-	row.Version++
-	if err := c.putActivity(ctx, row); err != nil {
+	if err := c.writeActivity(ctx, row); err != nil {
 		return plan.ActivityView{}, taken(err, "body", row.ExternalID)
 	}
-	row, c.announce = c.activity, c.published()
-	after := plan.Activity{SeckillActivity: row, Sessions: tree.Sessions}
+	c.announce = c.published()
+	after := plan.Activity{SeckillActivity: c.activity, Sessions: tree.Sessions}
 	planned := (&plan.Activity{SeckillActivity: before, Sessions: tree.Sessions}).Stock()
-	if err := c.restock(ctx, planned, after.Stock()); err != nil {
-		return plan.ActivityView{}, err
+	return after.View(), c.restock(ctx, planned, after.Stock())
+}
+
+// writeActivity writes an edit of the activity of this change.
+func (c *change) writeActivity(ctx context.Context, row seckilldb.SeckillActivity) error {
+	before := plan.ViewActivity(&c.activity)
+	row.Version++
+	if err := c.putActivity(ctx, row); err != nil {
+		return err
 	}
-	return after.View(), c.record(ctx, "activity.edit", plan.ActivitySubject(row.ID), edited(plan.ViewActivity(&before), plan.ViewActivity(&row)))
+	return c.record(ctx, "activity.edit", plan.ActivitySubject(row.ID), edited(before, plan.ViewActivity(&c.activity)))
 }
 
 // deleteActivity removes an activity that no shopper could have bought from.

@@ -144,12 +144,7 @@ func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.
 	if err := c.putItem(ctx, &row); err != nil {
 		return out, takenSKU(taken(err, "body", row.ExternalID), "body", row.Sku)
 	}
-	if c.onlyCorrections() {
-		err = c.touch(ctx)
-	} else {
-		err = c.changedBelow(ctx, before)
-	}
-	if err != nil {
+	if err := c.changedBelow(ctx, before); err != nil {
 		return out, err
 	}
 	out = plan.ViewItem(&row)

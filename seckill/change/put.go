@@ -200,16 +200,7 @@ func (d *difference) write(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.published() && !c.onlyCorrections() {
-		after, err := plan.Tree(ctx, c.q, c.activity)
-		if err != nil {
-			return err
-		}
-		if err := c.restock(ctx, planned, after.Stock()); err != nil {
-			return err
-		}
-	}
-	return c.touch(ctx)
+	return c.changedBelow(ctx, planned)
 }
 
 // findPlan makes the activity with an external id the activity of this change. The result is

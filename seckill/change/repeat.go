@@ -113,21 +113,13 @@ func (c *change) makeRoom(ctx context.Context, b *plan.Activity, plans []plan.Se
 	if row.EndsAt.Equal(c.activity.EndsAt) {
 		return nil
 	}
-	was := c.activity
-	row.Version++
-	if err := c.putActivity(ctx, row); err != nil {
-		return err
-	}
-	return c.record(ctx, "activity.edit", plan.ActivitySubject(row.ID), edited(plan.ViewActivity(&was), plan.ViewActivity(&c.activity)))
+	return c.writeActivity(ctx, row)
 }
 
 // seriesOf identifies a series of repeated sessions by its first session,
 // whichever session of it is given.
 func seriesOf(s *seckilldb.SeckillSession) int64 {
-	if s.RepeatOf != nil {
-		return *s.RepeatOf
-	}
-	return s.ID
+	return optional(s.RepeatOf, s.ID)
 }
 
 // daysOf maps each day of a series to its session. A copy counts for the day

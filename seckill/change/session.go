@@ -99,9 +99,9 @@ func (c *change) insertSession(ctx context.Context, location string, t *plan.Ses
 
 // changedBelow completes a change to the activity's sessions or items: it makes
 // the stock follow the new plan and marks views and catalogues as stale. before
-// is the plan when the change began.
+// is the plan when the change began. A correction leaves the stock as it is.
 func (c *change) changedBelow(ctx context.Context, before []inventory.NewStock) error {
-	if c.published() {
+	if c.published() && !c.onlyCorrections() {
 		tree, err := plan.Tree(ctx, c.q, c.activity)
 		if err != nil {
 			return err
@@ -110,9 +110,8 @@ func (c *change) changedBelow(ctx context.Context, before []inventory.NewStock) 
 		if len(after) == 0 {
 			return errLastItem
 		}
-		var f plan.Flaws
-		if f = append(f, tree.Payable(c.s.cfg)...); len(f) > 0 {
-			return f.Err()
+		if err := tree.Payable(c.s.cfg).Err(); err != nil {
+			return err
 		}
 		if err := c.restock(ctx, before, after); err != nil {
 			return err
@@ -161,12 +160,7 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 	if row, err = writeSession(ctx, c, t, row); err != nil {
 		return out, taken(err, "body", row.ExternalID)
 	}
-	if c.onlyCorrections() {
-		err = c.touch(ctx)
-	} else {
-		err = c.changedBelow(ctx, before)
-	}
-	return (&plan.Session{SeckillSession: row, Items: t.Items}).View(), err
+	return (&plan.Session{SeckillSession: row, Items: t.Items}).View(), c.changedBelow(ctx, before)
 }
 
 // writeSession writes an edit of a session, and extends the sale of its items where only
