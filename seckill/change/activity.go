@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/external"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/plan"
@@ -111,18 +112,18 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 		return plan.ActivityView{}, plan.ErrStale(c.activity.Version)
 	}
 	before, row := c.activity, c.activity
-	row.Name = optional(in.Name, row.Name)
-	row.StartsAt = optional(in.StartsAt, row.StartsAt)
-	row.EndsAt = optional(in.EndsAt, row.EndsAt)
-	row.LimitPerUser = optional(in.LimitPerUser, row.LimitPerUser)
-	row.OneItemPerUser = optional(in.OneItemPerUser, row.OneItemPerUser)
-	row.RebuyAfterClose = optional(in.RebuyAfterClose, row.RebuyAfterClose)
-	row.HumanCheck = optional(in.HumanCheck, row.HumanCheck)
-	row.HumanCheckRate = optional(in.HumanCheckRate, row.HumanCheckRate)
-	row.Exclusive = optional(in.Exclusive, row.Exclusive)
-	row.RefundWithinHours = optional(in.RefundWithinHours, row.RefundWithinHours)
-	row.RefundUnits = optional(in.RefundUnits, row.RefundUnits)
-	row.PointsRate = optional(in.PointsRate, row.PointsRate)
+	row.Name = pg.ValueOr(in.Name, row.Name)
+	row.StartsAt = pg.ValueOr(in.StartsAt, row.StartsAt)
+	row.EndsAt = pg.ValueOr(in.EndsAt, row.EndsAt)
+	row.LimitPerUser = pg.ValueOr(in.LimitPerUser, row.LimitPerUser)
+	row.OneItemPerUser = pg.ValueOr(in.OneItemPerUser, row.OneItemPerUser)
+	row.RebuyAfterClose = pg.ValueOr(in.RebuyAfterClose, row.RebuyAfterClose)
+	row.HumanCheck = pg.ValueOr(in.HumanCheck, row.HumanCheck)
+	row.HumanCheckRate = pg.ValueOr(in.HumanCheckRate, row.HumanCheckRate)
+	row.Exclusive = pg.ValueOr(in.Exclusive, row.Exclusive)
+	row.RefundWithinHours = pg.ValueOr(in.RefundWithinHours, row.RefundWithinHours)
+	row.RefundUnits = pg.ValueOr(in.RefundUnits, row.RefundUnits)
+	row.PointsRate = pg.ValueOr(in.PointsRate, row.PointsRate)
 	if in.Checkout != nil {
 		row.Checkout = in.Checkout.Checkout()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
 	"stampede/seckill/plan"
 )
 
@@ -102,7 +103,7 @@ func shifted(b *plan.Activity, in *activityCloning, zone *time.Location) *plan.A
 	} else {
 		by = time.Duration(*in.ShiftDays) * 24 * time.Hour
 	}
-	a.Name, a.ExternalID = optional(in.Name, a.Name), nil // the id is the original's
+	a.Name, a.ExternalID = pg.ValueOr(in.Name, a.Name), nil // the id is the original's
 	a.StartsAt, a.EndsAt = shiftSpan(a.StartsAt, a.EndsAt, by, zone)
 	// Shift by calendar days and not session by session, so that the days of a series stay equally far
 	// apart.

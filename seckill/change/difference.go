@@ -12,6 +12,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/plan"
 )
@@ -317,7 +318,7 @@ func (d *difference) whole() {
 // partName is the external id of a part; the name of a part without one has a space, so
 // that no document has it.
 func partName(externalID *string, id int64) string {
-	return optional(externalID, fmt.Sprintf(" #%d", id))
+	return pg.ValueOr(externalID, fmt.Sprintf(" #%d", id))
 }
 
 // pointer writes the name of a part as JSON pointers do.

@@ -15,7 +15,7 @@ func taken(err error, location string, id *string) error {
 	} {
 		if pg.ViolatesUnique(err, key) {
 			var f plan.Flaws
-			f.Add(false, location+".external_id", optional(id, ""), says)
+			f.Add(false, location+".external_id", pg.ValueOr(id, ""), says)
 			return fault.From(f.Err()).Because(err)
 		}
 	}

@@ -154,21 +154,21 @@ func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.
 // over applies the patch to a row. The second result is the sale price's
 // currency, which has no column because it must equal the list price's.
 func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, string) {
-	list := optional(in.ListPrice, wire.Money{Amount: row.ListPrice, Currency: row.Currency})
-	sale := optional(in.SalePrice, wire.Money{Amount: row.SalePrice, Currency: row.Currency})
-	row.Sku = optional(in.SKU, row.Sku)
-	row.Title = optional(in.Title, row.Title)
-	row.Spec = optional(in.Spec, row.Spec)
-	row.ImageUrl = optional(in.ImageURL, row.ImageUrl)
+	list := pg.ValueOr(in.ListPrice, wire.Money{Amount: row.ListPrice, Currency: row.Currency})
+	sale := pg.ValueOr(in.SalePrice, wire.Money{Amount: row.SalePrice, Currency: row.Currency})
+	row.Sku = pg.ValueOr(in.SKU, row.Sku)
+	row.Title = pg.ValueOr(in.Title, row.Title)
+	row.Spec = pg.ValueOr(in.Spec, row.Spec)
+	row.ImageUrl = pg.ValueOr(in.ImageURL, row.ImageUrl)
 	row.ListPrice, row.SalePrice, row.Currency = list.Amount, sale.Amount, list.Currency
-	row.Unlimited = optional(in.Unlimited, row.Unlimited)
+	row.Unlimited = pg.ValueOr(in.Unlimited, row.Unlimited)
 	if in.Unlimited != nil && row.Unlimited {
 		row.Stock, row.Backup = 0, 0 // there is nothing to count; a request that also sets one is refused
 	}
-	row.Backup = optional(in.Backup, row.Backup)
-	row.Stock = optional(in.Stock, row.Stock)
+	row.Backup = pg.ValueOr(in.Backup, row.Backup)
+	row.Stock = pg.ValueOr(in.Stock, row.Stock)
 	if in.LimitPerUser != nil {
-		row.LimitPerUser = plan.OwnLimit(*in.LimitPerUser)
+		row.LimitPerUser = pg.Null(*in.LimitPerUser) // NULL where the activity's limit applies
 	}
 	in.Apply(&row.ExternalID, &row.Metadata)
 	return row, sale.Currency

@@ -222,7 +222,7 @@ func findPlan(ctx context.Context, c *change, externalID string) (*plan.Activity
 		return nil, errMoved
 	case err != nil:
 		return nil, err
-	case optional(c.activity.ExternalID, "") != externalID:
+	case pg.ValueOr(c.activity.ExternalID, "") != externalID:
 		return nil, errMoved
 	}
 	return plan.Tree(ctx, c.q, c.activity)

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 	"stampede/seckill/plan"
@@ -119,7 +120,7 @@ func (c *change) makeRoom(ctx context.Context, b *plan.Activity, plans []plan.Se
 // seriesOf identifies a series of repeated sessions by its first session,
 // whichever session of it is given.
 func seriesOf(s *seckilldb.SeckillSession) int64 {
-	return optional(s.RepeatOf, s.ID)
+	return pg.ValueOr(s.RepeatOf, s.ID)
 }
 
 // daysOf maps each day of a series to its session. A copy counts for the day

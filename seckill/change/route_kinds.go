@@ -130,12 +130,3 @@ func rowRoutes[P, V any](s *Service, api httpx.API, base, what, late string, get
 		return nil, s.transact(ctx, func(ctx context.Context, c *change) error { return remove(ctx, c, id) })
 	})
 }
-
-// optional returns a pointer's target, or the fallback for nil: the value that
-// a PATCH leaves unchanged.
-func optional[T any](p *T, fallback T) T {
-	if p == nil {
-		return fallback
-	}
-	return *p
-}

@@ -8,6 +8,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/external"
+	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 	"stampede/seckill/plan"
@@ -135,9 +136,9 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 		return out, plan.ErrStale(t.Version)
 	}
 	before, row := b.Stock(), t.SeckillSession
-	row.Name = optional(in.Name, row.Name)
-	row.OpensAt = optional(in.OpensAt, row.OpensAt)
-	row.ClosesAt = optional(in.ClosesAt, row.ClosesAt)
+	row.Name = pg.ValueOr(in.Name, row.Name)
+	row.OpensAt = pg.ValueOr(in.OpensAt, row.OpensAt)
+	row.ClosesAt = pg.ValueOr(in.ClosesAt, row.ClosesAt)
 	in.reservationOver(&row)
 	in.Apply(&row.ExternalID, &row.Metadata)
 	var f plan.Flaws
@@ -246,7 +247,7 @@ func (in *sessionPatch) reservationOver(row *seckilldb.SeckillSession) {
 	if in.ReservationClosesAt != nil {
 		row.ReservationClosesAt = in.ReservationClosesAt
 	}
-	row.ReservationCap = optional(in.ReservationCap, row.ReservationCap)
+	row.ReservationCap = pg.ValueOr(in.ReservationCap, row.ReservationCap)
 }
 
 // capFixedBefore is how long before reservations open the existence of their

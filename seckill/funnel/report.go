@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof/runs"
 	"stampede/platform/watch/tally"
@@ -143,12 +144,9 @@ func (s *Service) Report(ctx context.Context, id int64) (*report.Report, error) 
 
 // reportItem reads one item's share.
 func (s *Service) reportItem(ctx context.Context, of *plan.ItemView, opens time.Time, counts tally.Counts) (report.ItemOutcome, error) {
-	item := report.ItemOutcome{ID: of.ID, Title: of.Title, Unlimited: of.Unlimited, Counts: counts}
+	item := report.ItemOutcome{ID: of.ID, Title: of.Title, Units: int64(pg.ValueOr(of.OnSale, 0)), Unlimited: of.Unlimited, Counts: counts}
 	if counts == nil {
 		item.Counts = tally.Counts{}
-	}
-	if of.OnSale != nil {
-		item.Units = int64(*of.OnSale)
 	}
 	moments, err := tally.Moments(ctx, s.deps.DB, int64(item.ID))
 	if err != nil {

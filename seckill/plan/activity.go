@@ -11,6 +11,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/external"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/seckillevent"
 )
@@ -54,19 +55,15 @@ type ActivityDraft struct {
 
 // Row is the row that the draft inserts.
 func (in *ActivityDraft) Row() seckilldb.SeckillActivity {
-	row := seckilldb.SeckillActivity{
+	return seckilldb.SeckillActivity{
 		Name: in.Name, StartsAt: in.StartsAt, EndsAt: in.EndsAt, LimitPerUser: in.LimitPerUser, OneItemPerUser: in.OneItemPerUser,
-		PaymentWindowSeconds: DefaultPayWindowSeconds, PaymentWindowShare: in.PaymentWindowShare,
-		RebuyAfterClose: in.RebuyAfterClose != nil && *in.RebuyAfterClose,
+		PaymentWindowSeconds: pg.ValueOr(in.PaymentWindowSeconds, DefaultPayWindowSeconds), PaymentWindowShare: in.PaymentWindowShare,
+		RebuyAfterClose: pg.ValueOr(in.RebuyAfterClose, false),
 		HumanCheck:      cmp.Or(in.HumanCheck, string(humancheck.None)), HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
 		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, RefundReturns), Checkout: in.Checkout.Checkout(),
 		PointsRate: in.PointsRate,
 		ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
 	}
-	if in.PaymentWindowSeconds != nil {
-		row.PaymentWindowSeconds = *in.PaymentWindowSeconds
-	}
-	return row
 }
 
 // DefaultPayWindowSeconds is long enough to find a phone and short enough that

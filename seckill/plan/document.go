@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 )
@@ -93,7 +94,7 @@ func (b *Activity) document(details map[int64]WrittenDetail, rules string) Whole
 		Name: b.Name, StartsAt: b.StartsAt.UTC(), EndsAt: b.EndsAt.UTC(), LimitPerUser: b.LimitPerUser, OneItemPerUser: b.OneItemPerUser,
 		PaymentWindowShare: b.PaymentWindowShare, RebuyAfterClose: &b.RebuyAfterClose, HumanCheck: b.HumanCheck, HumanCheckRate: b.HumanCheckRate,
 		Exclusive: b.Exclusive, RefundWithinHours: b.RefundWithinHours, RefundUnits: b.RefundUnits, PointsRate: b.PointsRate, Checkout: b.Checkout.View(),
-		ExternalID: text(b.ExternalID), Metadata: b.Metadata, Rules: rules,
+		ExternalID: pg.ValueOr(b.ExternalID, ""), Metadata: b.Metadata, Rules: rules,
 	}}
 	if b.PaymentWindowShare == nil {
 		doc.PaymentWindowSeconds = &b.PaymentWindowSeconds
@@ -102,7 +103,7 @@ func (b *Activity) document(details map[int64]WrittenDetail, rules string) Whole
 		t := &b.Sessions[i]
 		session := SessionDraft{
 			Name: t.Name, OpensAt: t.OpensAt.UTC(), ClosesAt: t.ClosesAt.UTC(), ReservationOpensAt: inUTC(t.ReservationOpensAt),
-			ReservationClosesAt: inUTC(t.ReservationClosesAt), ReservationCap: t.ReservationCap, ExternalID: text(t.ExternalID), Metadata: t.Metadata,
+			ReservationClosesAt: inUTC(t.ReservationClosesAt), ReservationCap: t.ReservationCap, ExternalID: pg.ValueOr(t.ExternalID, ""), Metadata: t.Metadata,
 		}
 		for j := range t.Items {
 			session.Items = append(session.Items, itemDraft(&t.Items[j], details))
@@ -116,22 +117,12 @@ func itemDraft(i *seckilldb.SeckillItem, details map[int64]WrittenDetail) ItemDr
 	item := ItemDraft{
 		SKU: i.Sku, Title: i.Title, Spec: i.Spec, ImageURL: i.ImageUrl, ListPrice: wire.Money{Amount: i.ListPrice, Currency: i.Currency},
 		SalePrice: wire.Money{Amount: i.SalePrice, Currency: i.Currency}, Stock: i.Stock, Backup: i.Backup, Unlimited: i.Unlimited,
-		ExternalID: text(i.ExternalID), Metadata: i.Metadata,
-	}
-	if i.LimitPerUser != nil {
-		item.LimitPerUser = *i.LimitPerUser
+		LimitPerUser: pg.ValueOr(i.LimitPerUser, 0), ExternalID: pg.ValueOr(i.ExternalID, ""), Metadata: i.Metadata,
 	}
 	if d, written := details[i.ID]; written && (d.Description != "" || len(d.Images) > 0) {
 		item.Detail = &d.DetailDraft
 	}
 	return item
-}
-
-func text(p *string) string {
-	if p == nil {
-		return ""
-	}
-	return *p
 }
 
 func inUTC(t *time.Time) *time.Time {

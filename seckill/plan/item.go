@@ -8,6 +8,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/external"
+	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 )
@@ -43,16 +44,8 @@ func (in *ItemDraft) Row() seckilldb.SeckillItem {
 	return seckilldb.SeckillItem{
 		Sku: in.SKU, Title: in.Title, Spec: in.Spec, ImageUrl: in.ImageURL, ListPrice: in.ListPrice.Amount,
 		SalePrice: in.SalePrice.Amount, Currency: in.ListPrice.Currency, Stock: in.Stock, Backup: in.Backup, Unlimited: in.Unlimited,
-		LimitPerUser: OwnLimit(in.LimitPerUser), ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
+		LimitPerUser: pg.Null(in.LimitPerUser), ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
 	}
-}
-
-// OwnLimit is the limit column: NULL where the activity's limit applies.
-func OwnLimit(limit int32) *int32 {
-	if limit == 0 {
-		return nil
-	}
-	return &limit
 }
 
 var currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)

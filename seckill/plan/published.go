@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/store/pg"
 	"stampede/seckill/browse"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
@@ -88,7 +89,7 @@ func (p *Published) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSessi
 		OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, PayWindow: PayWindow(a, s), PreheatAt: p.preheatAt(s.OpensAt), Admission: i.Admission, Paused: Paused(a, i),
 		OnSale:     a.Status == StatusScheduled || a.Status == StatusRunning,
 		HumanCheck: humancheck.Kind(a.HumanCheck), HumanCheckRate: a.HumanCheckRate,
-		OnePerUser: a.Exclusive, ReserveFrom: moment(s.ReservationOpensAt), ReserveUntil: moment(s.ReservationClosesAt),
+		OnePerUser: a.Exclusive, ReserveFrom: pg.ValueOr(s.ReservationOpensAt, time.Time{}), ReserveUntil: pg.ValueOr(s.ReservationClosesAt, time.Time{}),
 	}
 }
 

@@ -122,11 +122,3 @@ func (f *Flaws) reservation(location string, s *seckilldb.SeckillSession) {
 	f.Add(!until.After(s.OpensAt), location+".reservation_closes_at", *until,
 		fault.T("A reservation closes no later than its session opens.", "预约截止不能晚于开抢时间。"))
 }
-
-// moment returns a time that may be missing, as the zero time if it is.
-func moment(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
-}

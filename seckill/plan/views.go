@@ -2,6 +2,7 @@ package plan
 
 import (
 	"stampede/platform/edge/external"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/preflight"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
@@ -112,10 +113,8 @@ func ViewItem(i *seckilldb.SeckillItem) ItemView {
 	v := ItemView{
 		ID: wire.ID(i.ID), SessionID: wire.ID(i.SessionID), ActivityID: wire.ID(i.ActivityID), Goods: goodsOf(i),
 		OversellPercent: i.OversellPercent, OversellReason: i.OversellReason, Backup: i.Backup, Unlimited: i.Unlimited, Paused: i.Paused, Admission: i.Admission,
-		ExternalID: i.ExternalID, Metadata: i.Metadata, Version: i.Version, CreatedAt: wire.Time(i.CreatedAt), UpdatedAt: wire.Time(i.UpdatedAt),
-	}
-	if i.LimitPerUser != nil {
-		v.LimitPerUser = *i.LimitPerUser
+		LimitPerUser: pg.ValueOr(i.LimitPerUser, 0), ExternalID: i.ExternalID, Metadata: i.Metadata, Version: i.Version,
+		CreatedAt: wire.Time(i.CreatedAt), UpdatedAt: wire.Time(i.UpdatedAt),
 	}
 	if !i.Unlimited {
 		v.Stock, v.OnSale = new(i.Stock), new(UnitsOnSale(i))

@@ -15,6 +15,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
 	"stampede/platform/identity/blacklist"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
 	"stampede/seckill/risk/internal/riskdb"
 )
@@ -56,14 +57,10 @@ func (s *Service) view(r Rule) riskRule {
 
 func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 	r := Rule{
-		Kind: in.Kind, Threshold: in.Threshold, WindowSeconds: int64(defaultWindow.Seconds()), Action: in.Action, Amount: in.Amount, Note: in.Reason,
-		ExpiresAt: in.ExpiresAt, DryRunUntil: in.DryRunUntil,
+		Kind: in.Kind, Threshold: in.Threshold, WindowSeconds: pg.ValueOr(in.WindowSeconds, int64(defaultWindow.Seconds())),
+		Action: in.Action, Amount: in.Amount, Note: in.Reason, ExpiresAt: in.ExpiresAt, DryRunUntil: in.DryRunUntil,
 	}
-	if in.WindowSeconds != nil {
-		r.WindowSeconds = *in.WindowSeconds
-	}
-	err := check(&r, s.deps.Clock.Now())
-	return r, err
+	return r, check(&r, s.deps.Clock.Now())
 }
 
 type rulesInput struct{ httpx.ChangesInput }

@@ -28,11 +28,3 @@ func MaskedEmail(address string) string {
 	_, first := utf8.DecodeRuneInString(name)
 	return name[:first] + "****@" + domain
 }
-
-// EmailOf is a row's e-mail address; empty for NULL.
-func EmailOf(u User) string {
-	if u.Email == nil {
-		return ""
-	}
-	return *u.Email
-}

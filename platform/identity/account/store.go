@@ -17,6 +17,7 @@ import (
 	"stampede/platform/identity/account/accountevent"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
 	"stampede/platform/store/pulse"
 )
 
@@ -98,14 +99,7 @@ func ByPhone(ctx context.Context, db accountdb.DBTX, phone Phone) (User, error) 
 // Create creates an account in tx with its event; any of phone, name and password may be
 // "". It returns the zero User if the phone has an account already.
 func Create(ctx context.Context, tx pgx.Tx, phone Phone, name, password string) (User, error) {
-	p := accountdb.CreateUserParams{Name: name}
-	if phone != "" {
-		p.Phone = (*string)(&phone)
-	}
-	if password != "" {
-		p.Password = &password
-	}
-	u, err := accountdb.New(tx).CreateUser(ctx, p)
+	u, err := accountdb.New(tx).CreateUser(ctx, accountdb.CreateUserParams{Phone: pg.Null(string(phone)), Name: name, Password: pg.Null(password)})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return u, nil
 	}
@@ -116,20 +110,10 @@ func Create(ctx context.Context, tx pgx.Tx, phone Phone, name, password string) 
 }
 
 // PhoneOf is a row's phone; the zero Phone for NULL.
-func PhoneOf(u User) Phone {
-	if u.Phone == nil {
-		return ""
-	}
-	return Phone(*u.Phone)
-}
+func PhoneOf(u User) Phone { return Phone(pg.ValueOr(u.Phone, "")) }
 
 // PasswordOf is a row's PHC string; empty for NULL.
-func PasswordOf(u User) string {
-	if u.Password == nil {
-		return ""
-	}
-	return *u.Password
-}
+func PasswordOf(u User) string { return pg.ValueOr(u.Password, "") }
 
 // Contact is how a user is reached, each empty if there is none.
 type Contact struct {

@@ -32,6 +32,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/keys/internal/keysdb"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
 	"stampede/platform/store/pulse"
 	"stampede/platform/store/snapshot"
 )
@@ -118,11 +119,9 @@ func read(ctx context.Context, tx pgx.Tx) (*index, error) {
 	}
 	all := make(index, len(rows))
 	for _, r := range rows {
-		p := auth.Principal{UserID: r.UserID, Scopes: strings.Join(r.Scopes, " "), Namespace: r.Namespace}
-		if r.ExpiresAt != nil {
-			p.ExpiresAt = *r.ExpiresAt
-		}
-		all[[sha256.Size]byte(r.Hash)] = known{r.ID, p}
+		all[[sha256.Size]byte(r.Hash)] = known{r.ID, auth.Principal{
+			UserID: r.UserID, Scopes: strings.Join(r.Scopes, " "), Namespace: r.Namespace, ExpiresAt: pg.ValueOr(r.ExpiresAt, time.Time{}),
+		}}
 	}
 	return &all, nil
 }

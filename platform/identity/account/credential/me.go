@@ -16,6 +16,7 @@ import (
 	"stampede/platform/identity/account/password"
 	"stampede/platform/identity/account/wechat"
 	"stampede/platform/identity/blacklist"
+	"stampede/platform/store/pg"
 )
 
 func (s *Service) meRoutes(rt *httpx.Router) {
@@ -85,7 +86,7 @@ func (s *Service) me(ctx context.Context, _ *struct{}) (*httpx.Output[MeView], e
 	}
 	return httpx.Answer(MeView{
 		HasTOTP: t.Confirmed, Recovery: t.RecoveryLeft,
-		ID: httpx.FormatID(u.ID), Phone: account.PhoneOf(u).Masked(), Email: account.MaskedEmail(account.EmailOf(u)),
+		ID: httpx.FormatID(u.ID), Phone: account.PhoneOf(u).Masked(), Email: account.MaskedEmail(pg.ValueOr(u.Email, "")),
 		Name: u.Name, Role: auth.Role(u.Role), HasPassword: u.Password != nil, HasWeChat: linked,
 		CreatedAt: httpx.Moment(u.CreatedAt),
 	}), nil

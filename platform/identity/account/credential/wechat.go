@@ -181,11 +181,9 @@ func ownerOf(ctx context.Context, tx pgx.Tx, who wechat.Identity) (user int64, f
 // putIdentity stores a WeChat account as the user's, with a union id that was not
 // known before.
 func putIdentity(ctx context.Context, tx pgx.Tx, user int64, who wechat.Identity) error {
-	var union *string
-	if who.UnionID != "" {
-		union = &who.UnionID
-	}
-	owner, err := accountdb.New(tx).PutIdentity(ctx, accountdb.PutIdentityParams{AppID: who.AppID, OpenID: who.OpenID, UnionID: union, UserID: user})
+	owner, err := accountdb.New(tx).PutIdentity(ctx, accountdb.PutIdentityParams{
+		AppID: who.AppID, OpenID: who.OpenID, UnionID: pg.Null(who.UnionID), UserID: user,
+	})
 	if pg.ViolatesUnique(err, "one_identity_per_app") {
 		return errWeChatLinked
 	}

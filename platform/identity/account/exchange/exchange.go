@@ -37,6 +37,7 @@ import (
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/login"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
 )
 
@@ -257,11 +258,7 @@ func (s *Service) open(ctx context.Context, issuer string, who identity, d login
 			}
 		}
 		if who.email != nil {
-			set := accountdb.SetEmailParams{ID: user}
-			if email := account.Email(*who.email); email != "" {
-				set.Email = &email
-			}
-			if err := q.SetEmail(ctx, set); err != nil {
+			if err := q.SetEmail(ctx, accountdb.SetEmailParams{ID: user, Email: pg.Null(account.Email(*who.email))}); err != nil {
 				return err
 			}
 		}

@@ -37,6 +37,7 @@ import (
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/store/pg"
 )
 
 // Bounds of logins.
@@ -203,9 +204,5 @@ func (s *Service) mint(who auth.Principal, refresh string, refreshUntil time.Tim
 
 // addressOf converts an address for a column: NULL when it is unknown.
 func addressOf(a netip.Addr) *netip.Addr {
-	if !a.IsValid() {
-		return nil
-	}
-	a = a.Unmap().WithZone("")
-	return &a
+	return pg.Null(a.Unmap().WithZone(""))
 }

@@ -7,13 +7,13 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"math/big"
-	"net/netip"
 
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/qrcode"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
+	"stampede/platform/store/pg"
 )
 
 // ask opens a QR login for a device.
@@ -33,12 +33,8 @@ func (s *Service) ask(ctx context.Context, in *askInput) (*httpx.Output[QRLogin]
 	}
 	id := newID()
 	secret, hash := newSecret()
-	var address *netip.Addr
-	if d.Address.IsValid() {
-		address = &d.Address
-	}
 	expiresAt, err := s.db.Ask(ctx, qrlogindb.AskParams{
-		ID: id, PollHash: hash, DeviceKind: d.Kind, DeviceID: d.ID, DeviceName: d.Name, Address: address,
+		ID: id, PollHash: hash, DeviceKind: d.Kind, DeviceID: d.ID, DeviceName: d.Name, Address: pg.Null(d.Address),
 		LifetimeSeconds: codeLifetime.Seconds(),
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/netip"
 
 	"github.com/jackc/pgx/v5"
 
@@ -90,10 +91,7 @@ func (s *Service) claim(ctx context.Context, id ids.ID) (*login.Tokens, error) {
 		} else if ended {
 			return errEnded
 		}
-		d := login.Device{Kind: row.DeviceKind, ID: row.DeviceID, Name: row.DeviceName}
-		if row.Address != nil {
-			d.Address = *row.Address
-		}
+		d := login.Device{Kind: row.DeviceKind, ID: row.DeviceID, Name: row.DeviceName, Address: pg.ValueOr(row.Address, netip.Addr{})}
 		tokens, err = s.deps.Logins.OpenConfirmed(ctx, tx, who.UserID, who.Login, d, "qr")
 		return err
 	})

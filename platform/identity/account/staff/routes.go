@@ -118,7 +118,7 @@ type UserView struct {
 
 // userView renders an account for the caller's role.
 func userView(ctx context.Context, u account.User) UserView {
-	phone, email := string(account.PhoneOf(u)), account.EmailOf(u)
+	phone, email := string(account.PhoneOf(u)), pg.ValueOr(u.Email, "")
 	if !auth.From(ctx).Role.May(auth.Operator) {
 		phone, email = account.PhoneOf(u).Masked(), account.MaskedEmail(email)
 	}
@@ -137,22 +137,13 @@ type adminListInput struct {
 }
 
 func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.PageOutput[UserView], error) {
-	p := accountdb.ListUsersParams{}
-	if in.ID.N != 0 {
-		p.ID = &in.ID.N
-	}
+	p := accountdb.ListUsersParams{ID: pg.Null(in.ID.N), Role: pg.Null(in.Role), Status: pg.Null(in.Status)}
 	if in.Phone != "" {
 		phone, err := s.searched(ctx, in.Phone)
 		if err != nil {
 			return nil, err
 		}
 		p.Phone = (*string)(&phone)
-	}
-	if in.Role != "" {
-		p.Role = &in.Role
-	}
-	if in.Status != "" {
-		p.Status = &in.Status
 	}
 	return httpx.PageOfChanges(in.ChangesInput, func(page httpx.PageInput) ([]account.User, error) {
 		before, err := page.BeforeID()
