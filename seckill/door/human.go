@@ -165,7 +165,7 @@ func (h *humanCheck) routes(rt *httpx.Router) {
 			"A proof of work sent with the reservation is not required again at the opening.",
 		Refuses: []*fault.Error{errNoCheck, rush.ErrSaleEnded, reservation.ErrClosed, rush.ErrNotStarted, reservation.ErrNotOpen, humancheck.ErrUnavailable},
 		Limits:  h.human.Limits(httpx.OfUser),
-	}, func(ctx context.Context, in *Request) (*humancheck.Answer, error) {
+	}, func(ctx context.Context, in *Request) (*httpx.Output[humancheck.Challenge], error) {
 		id, err := httpx.ParseID(in.ID)
 		if err != nil {
 			return nil, err
@@ -184,7 +184,8 @@ func (h *humanCheck) routes(rt *httpx.Router) {
 		if purpose == humancheck.PurposeRush {
 			_, sub.Level = work(item.HumanCheck, level)
 		}
-		return h.human.Hand(ctx, kind, sub)
+		c, err := h.human.Challenge(ctx, kind, sub)
+		return httpx.Answer(c), err
 	})
 }
 

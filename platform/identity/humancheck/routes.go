@@ -30,19 +30,6 @@ func (s *Service) Limits(of httpx.Subject) []httpx.Limit {
 	return []httpx.Limit{{Rule: ratelimit.Rule{Name: name, Count: s.cfg.ChallengesPerMinute, Per: time.Minute}, Of: of}}
 }
 
-// Answer is a challenge as routes return it.
-type Answer = httpx.Output[Challenge]
-
-// Hand issues a challenge for a route. The answer must not be cached, because a
-// challenge is valid once. Faults are those of Challenge.
-func (s *Service) Hand(ctx context.Context, kind Kind, sub Subject) (*Answer, error) {
-	c, err := s.Challenge(ctx, kind, sub)
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(c), nil
-}
-
 // Routes registers the public route.
 func (s *Service) Routes(rt *httpx.Router) {
 	rt.API.Member("challenge", huma.Schema{
@@ -64,7 +51,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 			"Each solution is valid once. Challenges for an item have a separate route, which challenge_url names.",
 		Refuses: []*fault.Error{ErrUnavailable},
 		Limits:  s.Limits(httpx.OfAddress),
-	}, func(ctx context.Context, in *publicRequest) (*Answer, error) {
-		return s.Hand(ctx, s.cfg.AuthHumanCheck, Subject{Purpose: in.Purpose, Address: httpx.ClientAddr(ctx)})
+	}, func(ctx context.Context, in *publicRequest) (*httpx.Output[Challenge], error) {
+		c, err := s.Challenge(ctx, s.cfg.AuthHumanCheck, Subject{Purpose: in.Purpose, Address: httpx.ClientAddr(ctx)})
+		return httpx.Answer(c), err
 	})
 }
