@@ -20,7 +20,6 @@ package exchange
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -67,8 +66,6 @@ type Deps struct {
 	Logins *login.Service
 	// Revocations know when all logins of a user were ended.
 	Revocations auth.Revocations
-	Log         *slog.Logger
-	Metrics     prometheus.Registerer
 }
 
 // Service exchanges. Safe for concurrent use.
@@ -83,11 +80,11 @@ func New(set Settings, deps Deps) *Service {
 	keys := func() float64 { return 0 }
 	if set.Issuer != "" {
 		s.issuer = &issuer{set: set, now: time.Now, client: outbound.New(outbound.Config{
-			Peer: "oidc-issuer", Timeout: issuerTimeout, Attempts: 1, Conns: 1, MaxBytes: keysBytes, Metrics: deps.Metrics,
+			Peer: "oidc-issuer", Timeout: issuerTimeout, Attempts: 1, Conns: 1, MaxBytes: keysBytes, Metrics: deps.Store.Metrics,
 		})}
 		keys = s.issuer.count
 	}
-	promauto.With(deps.Metrics).NewGaugeFunc(prometheus.GaugeOpts{
+	promauto.With(deps.Store.Metrics).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stampede_account_issuer_keys", Help: "Keys of --oidc-issuer that this instance knows; with 0 no token can be exchanged.",
 	}, keys)
 	return s
@@ -177,7 +174,7 @@ func (s *Service) verify(ctx context.Context, token string) (who identity, err e
 func (s *Service) refused(ctx context.Context, err error, as *fault.Error) error {
 	switch {
 	case errors.Is(err, errIssuer):
-		s.deps.Log.WarnContext(ctx, "the issuer's keys cannot be read", "error", err)
+		s.deps.Store.Log.WarnContext(ctx, "the issuer's keys cannot be read", "error", err)
 		return ErrAway
 	case err != nil:
 		return as.Because(err)

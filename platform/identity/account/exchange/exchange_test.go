@@ -80,7 +80,7 @@ func setup(t *testing.T, change ...func(*exchange.Settings)) *bundle {
 	}}.NewRouter(tokens, log, "test", prometheus.NewRegistry())
 	logins := login.New(store, g, factor.New(store, g), tokens)
 	logins.Routes(b.router)
-	exchange.New(set, exchange.Deps{Store: store, Guard: g, Logins: logins, Revocations: revocations, Log: log}).Routes(b.router)
+	exchange.New(set, exchange.Deps{Store: store, Guard: g, Logins: logins, Revocations: revocations}).Routes(b.router)
 	return b
 }
 
