@@ -34,7 +34,6 @@ const (
 var RedisKeys = []string{viewKeyPrefix, viewIndexKey, viewOfActivityPrefix, viewTakeovers, detailKeyPrefix}
 
 const (
-	viewRevField     = "rev"
 	viewGoneField    = "gone" // tombstone: the session was deleted, older views are refused
 	viewSessionField = "s"
 	viewItemPrefix   = "i:"

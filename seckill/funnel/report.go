@@ -136,7 +136,7 @@ func (s *Service) Report(ctx context.Context, id int64) (*report.Report, error) 
 		return nil, err
 	}
 	if ok {
-		r.Proof = report.LatestProofOf(latest)
+		r.Proof = &report.LatestProof{ID: latest.ID, Status: latest.Status, EndedAt: latest.EndedAt, SHA256: latest.SHA256}
 	}
 	r.Finish()
 	return r, nil

@@ -99,11 +99,6 @@ type LatestProof struct {
 	SHA256  string `json:"sha256" doc:"Of what GET /api/v1/admin/proof/{id} answers as document"`
 }
 
-// LatestProofOf takes over a run.
-func LatestProofOf(r runs.RunView) *LatestProof {
-	return &LatestProof{r.ID, r.Status, r.EndedAt, r.SHA256}
-}
-
 // Finish computes what follows from the figures: the ends of orders, latencies and
 // the advice.
 func (r *Report) Finish() {

@@ -182,8 +182,7 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, p blacklistdb.PutEntryPara
 // withoutValues drops the row that Postgres quotes when it refuses one: errors are
 // logged, and the row may contain a phone.
 func withoutValues(err error) error {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && (strings.HasPrefix(pgErr.Code, "22") || strings.HasPrefix(pgErr.Code, "23")) {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && (strings.HasPrefix(pgErr.Code, "22") || strings.HasPrefix(pgErr.Code, "23")) {
 		return fmt.Errorf("SQLSTATE %s, constraint %q", pgErr.Code, pgErr.ConstraintName)
 	}
 	return err
