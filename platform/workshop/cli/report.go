@@ -79,5 +79,3 @@ func (c *Report) Run(ctx context.Context, io Streams) error {
 	}
 	return nil
 }
-
-// replaceFile writes a file beside name and renames it: a reader, a full disk or an
