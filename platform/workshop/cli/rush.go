@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -194,7 +193,7 @@ var errNoStores = errors.New("no stores are known")
 // the client log, unless prove is nil.
 func (c *Rush) finish(out io.Writer, report *loadgen.Report, prove func() (Evidence, error)) error {
 	if c.Log != "" {
-		if err := writeLogFile(c.Log, report.Entries); err != nil {
+		if err := loadgen.WriteLogFile(c.Log, report.Entries); err != nil {
 			return err
 		}
 	}
@@ -254,16 +253,4 @@ func (c *Rush) finish(out io.Writer, report *loadgen.Report, prove func() (Evide
 		return errors.Join(errDeserted, blind)
 	}
 	return blind
-}
-
-// writeLogFile writes the client log, for verify --client-log.
-func writeLogFile(name string, entries []proof.ClientRecord) error {
-	f, err := os.Create(filepath.Clean(name))
-	if err != nil {
-		return fmt.Errorf("write the client log: %w", err)
-	}
-	if err := loadgen.WriteLog(f, entries); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	return f.Close()
 }

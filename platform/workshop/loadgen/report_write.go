@@ -135,23 +135,32 @@ func byCount(m map[string]int64) iter.Seq2[string, int64] {
 	}
 }
 
-// WriteLog writes entries as JSON lines.
-func WriteLog(w io.Writer, entries []proof.ClientRecord) error {
-	buf := bufio.NewWriter(w)
+// WriteLogFile writes entries as JSON lines, for verify --client-log.
+func WriteLogFile(name string, entries []proof.ClientRecord) error {
+	f, err := os.Create(filepath.Clean(name))
+	if err != nil {
+		return fmt.Errorf("write the client log: %w", err)
+	}
+	buf := bufio.NewWriter(f)
 	enc := json.NewEncoder(buf)
 	for _, e := range entries {
 		if err := enc.Encode(e); err != nil {
-			return fmt.Errorf("loadgen: write client log: %w", err)
+			return errors.Join(fmt.Errorf("write the client log: %w", err), f.Close())
 		}
 	}
-	return buf.Flush()
+	return errors.Join(buf.Flush(), f.Close())
 }
 
-// readLog reads what WriteLog wrote. It keeps the whole log in memory, some 100
+// ReadLogFile reads what WriteLogFile wrote. It keeps the whole log in memory, some 100
 // bytes per shopper, because the checks look up entries by number.
-func readLog(r io.Reader) ([]proof.ClientRecord, error) {
+func ReadLogFile(name string) ([]proof.ClientRecord, error) {
+	f, err := os.Open(filepath.Clean(name))
+	if err != nil {
+		return nil, fmt.Errorf("loadgen: open client log: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
 	var entries []proof.ClientRecord
-	dec := json.NewDecoder(r)
+	dec := json.NewDecoder(f)
 	for {
 		var e proof.ClientRecord
 		err := dec.Decode(&e)
@@ -163,14 +172,4 @@ func readLog(r io.Reader) ([]proof.ClientRecord, error) {
 		}
 		entries = append(entries, e)
 	}
-}
-
-// ReadLogFile is readLog of a named file.
-func ReadLogFile(name string) ([]proof.ClientRecord, error) {
-	f, err := os.Open(filepath.Clean(name))
-	if err != nil {
-		return nil, fmt.Errorf("loadgen: open client log: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	return readLog(f)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -280,14 +279,7 @@ func (c *rushers) writeLog() string {
 		entries = append(entries, e)
 	}
 	name := filepath.Join(c.t.TempDir(), "told.jsonl")
-	f, err := os.Create(name)
-	if err == nil {
-		err = loadgen.WriteLog(f, entries)
-	}
-	if err == nil {
-		err = f.Close()
-	}
-	require.NoError(c.t, err)
+	require.NoError(c.t, loadgen.WriteLogFile(name, entries))
 	return name
 }
 
