@@ -167,7 +167,7 @@ func (s scenario) stage(t *testing.T, victim *mortal, c *rushers, end string) {
 	points, nth := "", 0
 	if most, ok := mostHits[end]; ok {
 		nth = 1 + c.rng.IntN(most)
-		points = armed(end, nth)
+		points = fmt.Sprintf("%s=kill@%d", end, nth)
 	} else {
 		nth = 1 + c.rng.IntN(4) // the wave in which it happens
 	}
@@ -213,11 +213,11 @@ func (s scenario) strike(t *testing.T, victim *mortal, p *shop.Process, end stri
 	<-moment.C
 	switch end {
 	case redisDies:
-		victim.killRedis(t)
+		victim.kill(t, "redis/redis.pid")
 		p.Out.Await(t, `(code=store-restarted subject=Redis)`, 30*time.Second, p.Ended)
 		return
 	case postgresDies:
-		victim.killPostgres(t)
+		victim.kill(t, "postgres/postmaster.pid")
 		p.Out.Await(t, `(code=store-restarted subject=Postgres)`, 30*time.Second, p.Ended)
 		return
 	default:

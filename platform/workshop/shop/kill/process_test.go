@@ -3,8 +3,6 @@ package kill
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"stampede/platform/base/failpoint"
+	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
@@ -88,7 +85,9 @@ func (s *mortal) await(t *testing.T, p *shop.Process) bool {
 		}
 	}
 	if s.databaseURL == "" {
-		s.databaseURL = s.stores(t).DatabaseURL
+		stack, err := cli.ReadStack(s.data)
+		require.NoError(t, err)
+		s.databaseURL = stack.DatabaseURL
 	}
 	return true
 }
@@ -121,49 +120,17 @@ func (s *mortal) verify(t *testing.T, clientLog string) {
 	}
 }
 
-// stores reads the addresses that `run` notes beside its data.
-func (s *mortal) stores(t *testing.T) (noted struct {
-	DatabaseURL string `json:"database_url"`
-	RedisURL    string `json:"redis_url"`
-},
-) {
+// kill ends the store of `run` with that pid file, as an out-of-memory killer would.
+func (s *mortal) kill(t *testing.T, pidFile string) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(s.data, "stack.json"))
-	if err == nil {
-		err = json.Unmarshal(raw, &noted)
-	}
-	require.NoError(t, err)
-	return noted
-}
-
-// killRedis ends the Redis that belongs to `run`, as an out-of-memory killer would.
-func (s *mortal) killRedis(t *testing.T) {
-	t.Helper()
-	opts, err := redis.ParseURL(s.stores(t).RedisURL)
-	require.NoError(t, err)
-	client := redis.NewClient(opts)
-	defer func() { _ = client.Close() }()
-	info, err := client.InfoMap(t.Context(), "server").Result()
-	require.NoError(t, err)
-	sigkill(t, info["Server"]["process_id"])
-}
-
-// killPostgres ends the Postgres that belongs to `run`.
-func (s *mortal) killPostgres(t *testing.T) {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(s.data, "postgres", "postmaster.pid"))
+	raw, err := os.ReadFile(filepath.Join(s.data, pidFile))
 	require.NoError(t, err)
 	first, _, _ := strings.Cut(string(raw), "\n")
-	sigkill(t, first)
-}
-
-func sigkill(t *testing.T, pid string) {
-	t.Helper()
-	n, err := strconv.Atoi(pid)
-	if err != nil || n <= 1 {
-		t.Fatalf("process id %q: %v", pid, err)
+	pid, err := strconv.Atoi(first)
+	if err != nil || pid <= 1 {
+		t.Fatalf("process id %q: %v", first, err)
 	}
-	require.NoError(t, syscall.Kill(n, syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
 // shortly returns a context for one query of a store.
@@ -173,6 +140,3 @@ func shortly(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
-
-// armed formats one entry of STAMPEDE_FAILPOINTS.
-func armed(point string, nth int) string { return fmt.Sprintf("%s=kill@%d", point, nth) }
