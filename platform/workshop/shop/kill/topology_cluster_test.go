@@ -31,12 +31,12 @@ func TestSaleSurvivesLossOfARedisClusterNode(t *testing.T) {
 		t.Fatal("both items are on one node")
 	}
 	cluster.AddReplica(t, victim)
-	s.rush(nil)
+	s.rush(t.Context())
 	s.rushWhile(func() {
 		victim.Kill()
 		s.sellsWithin(sales[1], time.Second) // an item of another node is not affected
 		s.sellsWithin(sales[0], awayForCluster)
 	})
-	s.rush(nil)
+	s.rush(t.Context())
 	s.settle()
 }

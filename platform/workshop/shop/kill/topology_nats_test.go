@@ -29,12 +29,12 @@ func TestSaleSurvivesLossOfANATSServer(t *testing.T) {
 	s.send(sale, stock, 0)
 	s.send(sale, stock, 1)
 	s.sells(sale)
-	s.rush(nil)
+	s.rush(t.Context())
 	s.rushWhile(func() {
 		leader, _ := cluster.Stream(t, "GRANTS")
 		cluster.Kill(leader)
 		s.sellsWithin(sale, awayForNATS)
 	})
-	s.rush(nil)
+	s.rush(t.Context())
 	s.settle()
 }

@@ -26,7 +26,7 @@ func TestSaleSurvivesASentinelFailover(t *testing.T) {
 	s.send(sale, stock, 0)
 	s.send(sale, stock, 1)
 	s.sells(sale)
-	s.rush(nil)
+	s.rush(t.Context())
 
 	// Soon: the sentinels would also consider a replica dead that lags for long.
 	group.Lag(t)
@@ -35,6 +35,6 @@ func TestSaleSurvivesASentinelFailover(t *testing.T) {
 		group.Fail(t)
 		s.sellsWithin(sale, awayForSentinels)
 	})
-	s.rush(nil)
+	s.rush(t.Context())
 	s.settle()
 }

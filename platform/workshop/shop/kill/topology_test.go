@@ -1,6 +1,7 @@
 package kill
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -72,19 +73,14 @@ func (s *twoServers) send(sale loadgen.Planned, stock, instance int) {
 const share = waveSize / 2
 
 // rush lets every crowd buy its share, not counting cancellations, or rush
-// until over closes; nil never does.
-func (s *twoServers) rush(over <-chan struct{}) {
+// until ctx ends.
+func (s *twoServers) rush(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, c := range s.crowds {
 		enough := c.units() + share
 		all.Go(func() {
-			for c.units() < enough {
-				select {
-				case <-over:
-					return
-				default:
-					c.wave(nil)
-				}
+			for c.units() < enough && ctx.Err() == nil {
+				c.wave(nil)
 			}
 		})
 	}
@@ -92,14 +88,16 @@ func (s *twoServers) rush(over <-chan struct{}) {
 }
 
 // rushWhile lets the crowds rush while fn runs.
-func (s *twoServers) rushWhile(fn func()) {
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.rush(over)
-	}()
-	defer func() { <-ended }()
-	defer close(over)
+func (s *twoServers) rushWhile(fn func()) { meanwhile(s.t, s.rush, fn) }
+
+// meanwhile runs fn beside a rush, whose context ends after fn.
+func meanwhile(t *testing.T, rush func(context.Context), fn func()) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	var rushing sync.WaitGroup
+	rushing.Go(func() { rush(ctx) })
+	defer rushing.Wait()
+	defer end()
 	fn()
 }
 

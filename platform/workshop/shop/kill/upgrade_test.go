@@ -176,21 +176,11 @@ func (f *fleet) publish() {
 
 // while lets the crowd rush while fn runs.
 func (f *fleet) while(fn func()) {
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-over:
-				return
-			default:
-				f.crowd.wave(nil)
-			}
+	meanwhile(f.t, func(ctx context.Context) {
+		for ctx.Err() == nil {
+			f.crowd.wave(nil)
 		}
-	}()
-	defer func() { <-ended }()
-	defer close(over)
-	fn()
+	}, fn)
 }
 
 // sell lets the crowd rush until each of the instances, which are of these programs, has granted its part.
