@@ -4,20 +4,15 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"stampede/platform/workshop/linktest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -103,16 +98,3 @@ const (
 	SaleName = "http://sale.example.com"
 	RushName = "http://rush.example.com"
 )
-
-// RedisLink is a Redis's URL over a link that a test can cut.
-func RedisLink(t *testing.T, redisURL string) (*linktest.Link, string) {
-	t.Helper()
-	opts, err := redis.ParseURL(redisURL)
-	require.NoError(t, err)
-	l := linktest.New(t, opts.Network, opts.Addr)
-	u := url.URL{Scheme: "redis", Host: l.Addr(), Path: "/" + strconv.Itoa(opts.DB)}
-	if opts.Password != "" {
-		u.User = url.UserPassword(opts.Username, opts.Password)
-	}
-	return l, u.String()
-}

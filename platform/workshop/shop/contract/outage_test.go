@@ -157,8 +157,8 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 	t.Parallel()
 	direct, private := pgtest.DatabaseURL(t), redistest.Start(t)
 	postgres, databaseURL := postgresLink(t, direct)
-	store, redisURL := shop.RedisLink(t, "redis://"+private.Addr+"/0")
-	in := shop.Serve(t, databaseURL, redisURL)
+	store := linktest.New(t, "tcp", private.Addr)
+	in := shop.Serve(t, databaseURL, "redis://"+store.Addr()+"/0")
 	sale, operator := in.Plan(t, 20, 500*time.Millisecond), shop.Mint(t, 9, auth.Operator)
 	activity, item := "/api/v1/admin/activities/"+sale.ActivityID, "/api/v1/admin/items/"+sale.ItemID
 	pgtest.Eventually(t, 30*time.Second, func() bool {
