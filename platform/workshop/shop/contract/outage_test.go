@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sync/errgroup"
 
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -84,8 +85,8 @@ func sweep(t *testing.T, in *shop.Instance, itemID, activityID string) map[strin
 		"POST /api/v1/admin/items/{id}/stock": `{"add":1}`,
 	}
 	admin, shopper := shop.Mint(t, 8, auth.Admin), shop.Mint(t, 3001, auth.Shopper)
-	statuses, mu, slots := map[string]int{}, sync.Mutex{}, make(chan struct{}, 8)
-	var all sync.WaitGroup
+	statuses, mu, all := map[string]int{}, sync.Mutex{}, errgroup.Group{}
+	all.SetLimit(8)
 	for route, methods := range doc.At("paths") {
 		if doc.At("paths", route, "get", "responses", "200", "content", "text/event-stream") != nil {
 			continue // a stream, which its client ends
@@ -101,9 +102,7 @@ func sweep(t *testing.T, in *shop.Instance, itemID, activityID string) map[strin
 				require.NoError(t, err)
 				body = string(raw)
 			}
-			all.Go(func() {
-				slots <- struct{}{}
-				defer func() { <-slots }()
+			all.Go(func() error {
 				a := shop.Exchange(t, strings.ToUpper(method), in.URL+names.Replace(route), token, body)
 				if a.Status == http.StatusInternalServerError {
 					t.Errorf("%s answers %d %.300s", operation, a.Status, a.Raw)
@@ -111,10 +110,11 @@ func sweep(t *testing.T, in *shop.Instance, itemID, activityID string) map[strin
 				mu.Lock()
 				defer mu.Unlock()
 				statuses[operation] = a.Status
+				return nil
 			})
 		}
 	}
-	all.Wait()
+	_ = all.Wait() // none fails
 	return statuses
 }
 

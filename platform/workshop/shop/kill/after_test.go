@@ -2,10 +2,10 @@ package kill
 
 import (
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -59,16 +59,12 @@ func (c *rushers) checkAfterCrashes(s *mortal) {
 
 // each runs fn for all shoppers, one wave at a time.
 func (c *rushers) each(fn func(*rusher)) {
-	slots := make(chan struct{}, waveSize)
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(waveSize)
 	for _, p := range c.shoppers {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			fn(p)
-		})
+		all.Go(func() error { fn(p); return nil })
 	}
-	all.Wait()
+	_ = all.Wait() // none fails
 }
 
 // sellOne lets new shoppers try one after the other until one is in line.
@@ -170,20 +166,19 @@ func (c *rushers) sellOut(conn *pgx.Conn) {
 		if n < 0 {
 			c.t.Fatalf("%d units oversold", -n)
 		}
-		var all sync.WaitGroup
-		slots := make(chan struct{}, 2*waveSize)
+		var all errgroup.Group
+		all.SetLimit(2 * waveSize)
 		for range n {
 			p := c.newcomer()
 			p.role, p.quantity = leaves, 1
-			slots <- struct{}{}
-			all.Go(func() {
-				defer func() { <-slots }()
+			all.Go(func() error {
 				if c.rush(p); p.told {
 					c.follow(p, 10*time.Second)
 				}
+				return nil
 			})
 		}
-		all.Wait()
+		_ = all.Wait() // none fails
 		return left() == 0
 	}, "every unit to be sold")
 }
