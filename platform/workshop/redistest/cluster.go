@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -78,10 +76,10 @@ func (c *Cluster) meet(t testing.TB, s *Server) {
 	require.NoError(t, c.Primaries[0].Client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", s.port(), busPort["cluster-port"]).Err())
 }
 
-// AddReplica starts a replica of one primary and returns it when it could take
+// AddReplica starts a replica of one primary and returns when it could take
 // over: it is in sync, and the other primaries, which vote, know it as a
 // replica.
-func (c *Cluster) AddReplica(t testing.TB, primary *Server) *Server {
+func (c *Cluster) AddReplica(t testing.TB, primary *Server) {
 	t.Helper()
 	ctx := context.Background()
 	replica := startNode(t)
@@ -97,9 +95,8 @@ func (c *Cluster) AddReplica(t testing.TB, primary *Server) *Server {
 				return false
 			}
 		}
-		return replica.info("master_link_status") == "up"
+		return replica.inSync()
 	}, "the replica is in step and known to the cluster")
-	return replica
 }
 
 // id returns a node's id in the cluster.
@@ -130,19 +127,12 @@ func (c *Cluster) Owner(t testing.TB, key string) *Server {
 	parts, err := c.Primaries[0].Client.ClusterSlots(ctx).Result() //nolint:staticcheck // names the primary of each range first
 	require.NoError(t, err)
 	for _, part := range parts {
-		if int64(part.Start) <= slot && slot <= int64(part.End) {
-			return c.at(part.Nodes[0])
+		for _, s := range c.Primaries {
+			if int64(part.Start) <= slot && slot <= int64(part.End) && s.Addr == part.Nodes[0].Addr {
+				return s
+			}
 		}
 	}
 	t.Fatalf("no primary has slot %d", slot)
-	return nil
-}
-
-func (c *Cluster) at(node redis.ClusterNode) *Server {
-	for _, s := range c.Primaries {
-		if s.Addr == node.Addr {
-			return s
-		}
-	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,7 +61,7 @@ func Start(t testing.TB, args ...string) *Server {
 func StartReplica(t testing.TB, primary *Server) *Server {
 	t.Helper()
 	replica := Start(t, "--replicaof", "127.0.0.1 "+primary.port())
-	pgtest.Eventually(t, ready, func() bool { return replica.info("master_link_status") == "up" }, "the replica is in sync")
+	pgtest.Eventually(t, ready, func() bool { return replica.inSync() }, "the replica is in sync")
 	return replica
 }
 
@@ -123,18 +122,9 @@ func (s *Server) port() string {
 	return port
 }
 
-// info returns one value of the server's INFO, "" if it does not answer.
-func (s *Server) info(field string) string {
-	text, err := s.Client.Info(context.Background()).Result()
-	if err != nil {
-		return ""
-	}
-	for line := range strings.SplitSeq(text, "\r\n") {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			return value
-		}
-	}
-	return ""
+// inSync reports whether a replica has what its primary has.
+func (s *Server) inSync() bool {
+	return s.Client.InfoMap(context.Background(), "replication").Item("Replication", "master_link_status") == "up"
 }
 
 // freePort chooses a port below the ephemeral range, since tests open thousands
