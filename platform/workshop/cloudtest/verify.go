@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -125,15 +126,5 @@ func (a *API) Aliyun(r *http.Request, body []byte) (status int, code string) {
 	return http.StatusOK, ""
 }
 
-// escape is RFC 3986's.
-func escape(s string) string {
-	var out strings.Builder
-	for _, b := range []byte(s) {
-		if strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~", rune(b)) {
-			out.WriteByte(b)
-		} else {
-			out.WriteString("%" + strings.ToUpper(hex.EncodeToString([]byte{b})))
-		}
-	}
-	return out.String()
-}
+// escape is RFC 3986's, which knows no plus for a space.
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

@@ -70,8 +70,9 @@ func (s *Server) stableToken(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// tell answers with a code, 0 for what went well.
 func (*Server) tell(w http.ResponseWriter, code int) {
-	_ = json.NewEncoder(w).Encode(map[string]any{"errcode": code, "errmsg": "about the message, rid: 0123"})
+	_ = json.NewEncoder(w).Encode(map[string]any{"errcode": code, "errmsg": "about the request, rid: 0123-4567"})
 }
 
 // take takes a message of an app, with status 200 whatever it answers.

@@ -120,16 +120,13 @@ const (
 func (s *Server) exchange(w http.ResponseWriter, r *http.Request, app, param string) {
 	s.calls.Add(1)
 	q := r.URL.Query()
-	fail := func(code int, msg string) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"errcode": code, "errmsg": msg + ", rid: 0123-4567"})
-	}
 	w.Header().Set("Content-Type", "text/plain") // WeChat sends its JSON with this type
 	switch ill := s.ill.Load(); {
 	case ill == 1:
 		_, _ = w.Write([]byte("<html>502</html>"))
 		return
 	case ill != 0:
-		fail(int(ill), "ill")
+		s.tell(w, int(ill))
 		return
 	}
 	s.mu.Lock()
@@ -137,15 +134,15 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, app, param str
 	p := s.codes[q.Get(param)]
 	switch {
 	case q.Get("appid") != app:
-		fail(badAppID, "invalid appid")
+		s.tell(w, badAppID)
 	case q.Get("secret") != s.Secret:
-		fail(badSecret, "invalid appsecret")
+		s.tell(w, badSecret)
 	case q.Get("grant_type") != "authorization_code":
-		fail(badGrant, "invalid grant_type")
+		s.tell(w, badGrant)
 	case p == nil:
-		fail(badCode, "invalid code")
+		s.tell(w, badCode)
 	case p.used:
-		fail(usedCode, "code been used")
+		s.tell(w, usedCode)
 	default:
 		p.used = true
 		out := map[string]any{"openid": p.openID}
