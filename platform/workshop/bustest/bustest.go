@@ -199,38 +199,20 @@ func OpenCluster(t testing.TB) *Cluster {
 	return c
 }
 
-// with calls a function with a temporary connection.
-func (c *Cluster) with(fn func(context.Context, jetstream.JetStream) error) error {
-	nc, err := nats.Connect(c.URL)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	return fn(ctx, js)
-}
-
 // Stream returns the cluster's information about a stream: its replicas and its leader.
 func (c *Cluster) Stream(t testing.TB, name string) (leader string, copies int) {
 	t.Helper()
-	err := c.with(func(ctx context.Context, js jetstream.JetStream) error {
-		s, err := js.Stream(ctx, name)
-		if err != nil {
-			return err
-		}
-		info := s.CachedInfo()
-		leader, copies = info.Cluster.Leader, info.Config.Replicas
-		return nil
-	})
-	if err != nil {
-		t.Fatalf("get info of stream %s: %v", name, err)
-	}
-	return leader, copies
+	nc, err := nats.Connect(c.URL)
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	s, err := js.Stream(ctx, name)
+	require.NoError(t, err)
+	info := s.CachedInfo()
+	return info.Cluster.Leader, info.Config.Replicas
 }
 
 // Kill ends a server as a power cut would and returns when it is gone. Calling it
