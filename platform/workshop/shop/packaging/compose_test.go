@@ -61,10 +61,8 @@ func TestPackagingCompose(t *testing.T) {
 		require.Contains(t, name+", which must refuse clients without a password,", compose.Configs[name].Content, rule)
 	}
 	require.Contains(t, "compose.yaml", text, "sync_interval: always") // NATS acknowledges what is on disk
-	embedded := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindStringSubmatch(packagingRead(t, "go.mod"))
-	if got := compose.Services["nats"].Image; len(embedded) != 2 || got != "nats:"+embedded[1]+"-alpine" {
-		t.Errorf("compose.yaml runs %s, the embedded server is %v", got, embedded)
-	}
+	embedded := packagingFind(t, "go.mod", `nats-server/v2 v(\S+)`)
+	require.Equal(t, "the image of nats, beside the embedded server", compose.Services["nats"].Image, "nats:"+embedded+"-alpine")
 }
 
 // TestPackagingComposeOperator runs the command that the file's header gives
@@ -72,17 +70,14 @@ func TestPackagingCompose(t *testing.T) {
 // which a shell finds the program by name.
 func TestPackagingComposeOperator(t *testing.T) {
 	t.Parallel()
-	said := regexp.MustCompile(`(?m)^#   docker compose exec stampede stampede (token .*)$`).FindStringSubmatch(packagingRead(t, "compose.yaml"))
-	if said == nil {
-		t.Fatal("compose.yaml does not say how the first operator gets a token")
-	}
+	said := packagingFind(t, "compose.yaml", `(?m)^#   docker compose exec stampede stampede (token .*)$`)
 	bin := t.TempDir()
 	require.NoError(t, os.Symlink(shop.ImageProgram(t), filepath.Join(bin, "stampede")))
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", "stampede "+said[1])
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "stampede "+said)
 	cmd.Env = []string{"PATH=" + bin, "STAMPEDE_SIGNING_KEY=" + shop.Key, "STAMPEDE_DATABASE_URL=" + pgtest.DatabaseURL(t)}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", said[0], err, out)
+		t.Fatalf("%s: %v\n%s", said, err, out)
 	}
 	p, err := auth.NewTokens([]byte(shop.Key), time.Now).Verify(strings.TrimSpace(string(out)))
 	if err != nil || p.Role != auth.Operator {

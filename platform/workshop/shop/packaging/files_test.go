@@ -11,6 +11,7 @@ import (
 	"stampede/platform/base/config"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/require"
+	"stampede/platform/workshop/shop"
 )
 
 // TestPackagingOpenFiles: where the program is deployed, its default connections fit
@@ -23,12 +24,7 @@ func TestPackagingOpenFiles(t *testing.T) {
 		}
 	}
 	require.NoError(t, yaml.Unmarshal([]byte(packagingRead(t, "compose.yaml")), &compose))
-	unit := packagingRead(t, "platform/edge/systemd/stampede.service")
-	found := regexp.MustCompile(`(?m)^LimitNOFILE=([0-9]+)$`).FindStringSubmatch(unit)
-	if found == nil {
-		t.Fatal("the unit has no LimitNOFILE")
-	}
-	limit, err := strconv.Atoi(found[1])
+	limit, err := strconv.Atoi(packagingFind(t, "platform/edge/systemd/stampede.service", `(?m)^LimitNOFILE=([0-9]+)$`))
 	require.NoError(t, err)
 	set := config.Defaults[httpx.Settings]()
 	unbounded, _, err := set.Connections(1<<20, "", 0)
@@ -46,7 +42,7 @@ func TestPackagingOpenFiles(t *testing.T) {
 func TestPackagingUnit(t *testing.T) {
 	t.Parallel()
 	var stop int
-	help := packagingOutput(t, "serve", "--help-all")
+	help := shop.Command(t, 0, "serve", "--help-all")
 	for line := range strings.Lines(packagingRead(t, "platform/edge/systemd/stampede.service")) {
 		line = strings.TrimSpace(line)
 		for _, name := range regexp.MustCompile(`STAMPEDE_[A-Z_]+`).FindAllString(line, -1) {
