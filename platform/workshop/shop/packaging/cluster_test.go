@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -115,76 +114,31 @@ func TestPackagingCluster(t *testing.T) {
 	}
 }
 
-// block is a part of keepalived's configuration.
-type block struct {
-	settings map[string][]string // by their first word, the rest of each line
-	blocks   map[string][]block  // by their heading
-}
-
-// parseKeepalived reads lines up to the brace that closes the block.
-func parseKeepalived(t *testing.T, lines *[]string) block {
-	t.Helper()
-	b := block{settings: map[string][]string{}, blocks: map[string][]block{}}
-	for len(*lines) > 0 {
-		line := strings.TrimSpace((*lines)[0])
-		*lines = (*lines)[1:]
-		switch {
-		case line == "" || strings.HasPrefix(line, "#"):
-		case line == "}":
-			return b
-		case strings.HasSuffix(line, "{"):
-			heading := strings.TrimSpace(strings.TrimSuffix(line, "{"))
-			b.blocks[heading] = append(b.blocks[heading], parseKeepalived(t, lines))
-		default:
-			name, rest, _ := strings.Cut(line, " ")
-			b.settings[name] = append(b.settings[name], strings.TrimSpace(rest))
-		}
-	}
-	return b
-}
-
-// TestPackagingKeepalived parses the examples of a virtual address in front of two nginx: without ip_vs in the kernel, that
-// part can only be read.
+// TestPackagingKeepalived compares the examples of a virtual address with each other and with nginx's, which answers their
+// checks. keepalived itself reads both in TestPackagingKeepalivedReads, and TestPackagingAddressMoves runs the first one.
 func TestPackagingKeepalived(t *testing.T) {
 	t.Parallel()
-	text := packagingRead(t, "platform/edge/nginx/keepalived.conf")
-	require.Equal(t, "keepalived.conf needs ip_vs", strings.Contains(text, "\nvirtual_server"), false) // without it keepalived would end
-	text += packagingRead(t, "platform/edge/nginx/ip_vs.conf")
-	require.Equal(t, "opened and closed blocks", strings.Count(text, "{"), strings.Count(text, "}"))
-	lines := strings.Split(text, "\n")
-	conf := parseKeepalived(t, &lines)
-	one := func(of block, heading string) block {
-		t.Helper()
-		require.Equal(t, "blocks of "+heading, len(of.blocks[heading]), 1)
-		return of.blocks[heading][0]
+	vrrp, spreads := packagingRead(t, "platform/edge/nginx/keepalived.conf"), packagingRead(t, "platform/edge/nginx/ip_vs.conf")
+	for without, why := range map[string]string{
+		"\nvirtual_server": "keepalived would end where the kernel has no ip_vs",
+		"\n    weight ":    "with nopreempt a weight never moves the address",
+	} {
+		require.Equal(t, why, strings.Contains(vrrp, without), false)
 	}
-	vrrp := one(conf, "vrrp_instance sale")
-	address := one(vrrp, "virtual_ipaddress").settings
-	require.Equal(t, "the virtual address", len(address["10.0.0.100/32"]), 1)
-	script := one(conf, "vrrp_script nginx_answers").settings
-	require.Equal(t, "the check that moves the address", len(one(vrrp, "track_script").settings["nginx_answers"]), 1)
-	if _, weighted := script["weight"]; weighted && len(vrrp.settings["nopreempt"]) > 0 {
-		t.Error("with nopreempt a weight never moves the address")
-	}
-	nginxConf := packagingRead(t, "platform/edge/nginx/stampede.conf")
-	peers := one(vrrp, "unicast_peer").settings
-	server := one(conf, "virtual_server fwmark 100")
-	require.Equal(t, "ip_vs", server.settings["lb_kind"][0], "DR")
+	require.Contains(t, "keepalived.conf", vrrp, "http://127.0.0.1/nginx-answers", "vrrp_script nginx_answers {", "track_script {\n        nginx_answers\n",
+		"unicast_src_ip 10.0.0.1\n    unicast_peer {\n        10.0.0.2\n", "virtual_ipaddress {\n        10.0.0.100/32 ")
+	require.Contains(t, "ip_vs.conf", spreads, "virtual_server fwmark 100 {", "lb_kind DR", "-d 10.0.0.100 ", "--dports 80,443 ", "--set-mark 100\n")
+	const asks = `
+            url {
+                path /nginx-answers
+                virtualhost sale.example.com
+                status_code 200
+            }
+            connect_port 80
+`
 	for _, nginx := range []string{"10.0.0.1", "10.0.0.2"} {
-		if _, peer := peers[nginx]; !peer && vrrp.settings["unicast_src_ip"][0] != nginx {
-			t.Errorf("%s takes no part in the election", nginx)
-		}
-		check := one(one(server, "real_server "+nginx+" 0"), "HTTP_GET")
-		path := one(check, "url").settings["path"][0]
-		// nginx answers what is asked for by itself.
-		require.Contains(t, "the check of the address", script["script"][0], "http://127.0.0.1"+path)
-		require.Contains(t, "nginx's example", nginxConf, "location = "+path+" {\n        access_log off;\n        return 200;\n")
-		require.Equal(t, "the name that nginx serves", one(check, "url").settings["virtualhost"][0], "sale.example.com")
-		require.Equal(t, "the port that nginx listens on", "listen "+check.settings["connect_port"][0]+";", "listen 80;")
+		require.Contains(t, "ip_vs.conf", spreads, "real_server "+nginx+" 0 {\n        weight 1\n        HTTP_GET {"+asks)
 	}
-	mark := regexp.MustCompile(`(?m)^# +iptables .*-d (\S+) .*--dports (\S+) .*--set-mark (\d+)$`).FindStringSubmatch(text)
-	if mark == nil || !slices.Equal(mark[1:], []string{"10.0.0.100", "80,443", "100"}) {
-		t.Errorf("the firewall marks %v", mark)
-	}
-	require.Contains(t, "nginx's example", nginxConf, "listen 80;", "server_name sale.example.com;")
+	require.Contains(t, "nginx's example", packagingRead(t, "platform/edge/nginx/stampede.conf"), "listen 80;", "server_name sale.example.com;",
+		"location = /nginx-answers {\n        access_log off;\n        return 200;\n") // by itself
 }
