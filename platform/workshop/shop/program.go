@@ -108,11 +108,7 @@ func Build(race bool) error {
 	if race {
 		command += " -race"
 	}
-	root, err := tooltest.Root()
-	if err != nil {
-		return err
-	}
-	return build(raceName, root, command)
+	return holding(raceName, func(root, path string) error { return buildAt(path, root, command) })
 }
 
 // imageBuild finds the command with which the Dockerfile builds the program.
@@ -133,26 +129,18 @@ func imageCommand(dir string) (string, error) {
 
 // BuildImage builds the program with the image's build command, so that what tests find is valid for the image.
 func BuildImage() error {
-	root, err := tooltest.Root()
-	if err != nil {
-		return err
-	}
-	command, err := imageCommand(root)
-	if err != nil {
-		return err
-	}
-	return build(imageName, root, command)
-}
-
-// build runs a command that builds the program of a source, and replaces the file of that name only if the bytes differ:
-// the results of tests that have passed with the same program stay valid.
-func build(name, source, command string) error {
-	return holding(name, func(path string) error { return buildAt(path, source, command) })
+	return holding(imageName, func(root, path string) error {
+		command, err := imageCommand(root)
+		if err != nil {
+			return err
+		}
+		return buildAt(path, root, command)
+	})
 }
 
 // holding works on a file in .tools/test that no other process builds meanwhile: several packages may when `go test` was
 // called by hand.
-func holding(name string, work func(path string) error) (err error) {
+func holding(name string, work func(root, path string) error) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("build the program for the tests: %w", err)
@@ -175,9 +163,11 @@ func holding(name string, work func(path string) error) (err error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
-	return work(name)
+	return work(root, name)
 }
 
+// buildAt runs a command that builds the program of a source, and replaces the file only if the bytes differ: the results
+// of tests that have passed with the same program stay valid.
 func buildAt(path, source, command string) error {
 	// It runs in a shell, as in the image; only the output path differs. go links again only what has changed.
 	cmd := exec.Command("sh", "-c", command+` -o "$OUT" .`) //nolint:gosec,noctx // the commands above; they end by themselves

@@ -27,7 +27,7 @@ var errNoHistory = errors.New("the last release is built from its commit " + Rel
 
 // BuildReleased builds the program of the last release, unless an earlier run has.
 func BuildReleased() error {
-	return holding(releasedName, func(path string) error {
+	return holding(releasedName, func(_, path string) error {
 		if _, missing := os.Stat(path); missing == nil {
 			return nil
 		}
