@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,10 +24,10 @@ func openWebhook(ctx context.Context, rig *Rig) (baseline, ours Side, err error)
 	if err != nil {
 		return baseline, ours, err
 	}
-	address, called, err := rig.hang(ctx)
-	if err != nil {
-		return baseline, ours, err
-	}
+	var called atomic.Int64
+	over := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1); <-over }))
+	rig.onClose(func(context.Context) error { close(over); receiver.Close(); return nil })
 	hooks := s.URL + "/api/v1/admin/webhooks"
 	var added struct {
 		ID string `json:"id"`
@@ -46,7 +46,7 @@ func openWebhook(ctx context.Context, rig *Rig) (baseline, ours Side, err error)
 		if err := remove(ctx); err != nil {
 			return err
 		}
-		_, answer, err := ask(ctx, http.MethodPost, hooks, token, strings.NewReader(`{"url":"http://`+address+`/"}`), http.StatusCreated)
+		_, answer, err := ask(ctx, http.MethodPost, hooks, token, strings.NewReader(`{"url":"`+receiver.URL+`/"}`), http.StatusCreated)
 		if err != nil {
 			return err
 		}
@@ -76,35 +76,4 @@ func openWebhook(ctx context.Context, rig *Rig) (baseline, ours Side, err error)
 		return side
 	}
 	return after(remove), after(add), nil
-}
-
-// hang starts a receiver that accepts connections and answers none, and counts them.
-func (r *Rig) hang(ctx context.Context) (address string, called *atomic.Int64, err error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, fmt.Errorf("bench: start a receiver: %w", err)
-	}
-	called, done := new(atomic.Int64), make(chan struct{})
-	go func() {
-		defer close(done)
-		var held []net.Conn
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				break // closed
-			}
-			held = append(held, c)
-			called.Add(1)
-		}
-		for _, c := range held {
-			_ = c.Close()
-		}
-	}()
-	r.onClose(func(context.Context) error {
-		err := l.Close()
-		<-done
-		return err
-	})
-	return l.Addr().String(), called, nil
 }
