@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -227,7 +226,7 @@ func (s *Stack) startPostgres(ctx context.Context, srv server) (*child, error) {
 
 // sslRequest asks a server whether it speaks TLS, which each connection may begin with
 // and each server answers by one byte.
-var sslRequest = []byte{0, 0, 0, 8, 4, 210, 22, 47}
+const sslRequest = "\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
 // checkPostgres fails unless the server's main process gives a new connection to a
 // backend that answers, or is shutting down: then it waits for the connections of the
@@ -236,23 +235,10 @@ func (s *Stack) checkPostgres(ctx context.Context) error {
 	if s.data.shutsDown() {
 		return errors.New("it is shutting down")
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.sockets.path, postgresSocket))
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer func() { _ = conn.Close() }() // nothing is lost with it
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return fmt.Errorf("connect: %w", err)
-		}
-	}
-	if _, err := conn.Write(sslRequest); err != nil {
-		return fmt.Errorf("ask: %w", err)
-	}
-	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
-		return fmt.Errorf("ask: %w", err)
-	}
-	return nil
+	return ask(ctx, filepath.Join(s.sockets.path, postgresSocket), sslRequest, func(answer io.Reader) error {
+		_, err := io.ReadFull(answer, make([]byte, 1))
+		return err
+	})
 }
 
 // shutsDown reports whether Postgres has written into its postmaster.pid, whose eighth

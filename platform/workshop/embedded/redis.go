@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -94,28 +94,14 @@ var errNoPong = errors.New("no PONG")
 
 // ping waits for a PONG, which Redis sends only once its data is loaded. Two
 // lines of protocol need no client.
-func ping(ctx context.Context, socket string) (err error) {
+func ping(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return fmt.Errorf("ping: %w", err)
+	return ask(ctx, socket, "PING\r\n", func(answer io.Reader) error {
+		line, err := bufio.NewReader(answer).ReadString('\n')
+		if line = strings.TrimSpace(line); err == nil && line != "+PONG" {
+			err = fmt.Errorf("%w: %s", errNoPong, line)
 		}
-	}
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
-		return fmt.Errorf("ping: %w", err)
-	}
-	answer, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("ping: %w", err)
-	}
-	if answer = strings.TrimSpace(answer); answer != "+PONG" {
-		return fmt.Errorf("ping: %w: %s", errNoPong, answer)
-	}
-	return nil
+		return err
+	})
 }

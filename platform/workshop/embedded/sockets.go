@@ -1,11 +1,14 @@
 package embedded
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -83,6 +86,26 @@ func (s *socketDir) clear() error {
 		if err := os.RemoveAll(filepath.Join(s.path, entry.Name())); err != nil {
 			return fmt.Errorf("socket folder: %w", err)
 		}
+	}
+	return nil
+}
+
+// ask sends a question to a server's socket and reads the beginning of its answer.
+func ask(ctx context.Context, socket, question string, read func(answer io.Reader) error) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost with it
+	deadline, _ := ctx.Deadline()       // the zero time is none
+	if err = conn.SetDeadline(deadline); err == nil {
+		_, err = io.WriteString(conn, question)
+	}
+	if err == nil {
+		err = read(conn)
+	}
+	if err != nil {
+		return fmt.Errorf("ask: %w", err)
 	}
 	return nil
 }

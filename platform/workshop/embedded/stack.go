@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,10 +162,7 @@ func (s *Stack) endOrphans(ctx context.Context, cfg Config) error {
 	if s.data.takenFrom == "" && !postgres && !redis {
 		return nil
 	}
-	from := s.data.takenFrom
-	if from == "" {
-		from = "unknown"
-	}
+	from := cmp.Or(s.data.takenFrom, "unknown")
 	s.data.takenFrom = ""
 	code := CodeNotGivenBack
 	if postgres || redis {
@@ -176,15 +174,13 @@ func (s *Stack) endOrphans(ctx context.Context, cfg Config) error {
 }
 
 // findBinaries takes the first programs that are new enough and fit existing data.
-func (s *Stack) findBinaries(cfg Config) error {
+func (s *Stack) findBinaries(cfg Config) (err error) {
 	major := 0
 	if !cfg.Fresh {
-		var err error
 		if major, err = s.data.majorOf(); err != nil {
 			return err
 		}
 	}
-	var err error
 	s.Binaries, err = choose(searchDirs(), major, s.data.path)
 	return err
 }
