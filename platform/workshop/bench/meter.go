@@ -58,10 +58,7 @@ func (r *Rig) nameOf(p *psutil.Process) string {
 	if name, ok := r.names[int(p.Pid)]; ok {
 		return name
 	}
-	name, err := p.Name() // postgres, redis-server
-	if err != nil {
-		return ""
-	}
+	name, _ := p.Name() // postgres, redis-server
 	return name
 }
 

@@ -75,11 +75,6 @@ func (s store) reach(ctx context.Context) error {
 	return s.unusable(err)
 }
 
-// allOf returns the stores that serve needs.
-func allOf(s Stores) []store {
-	return []store{database(s.DatabaseURL), redisStore(s.RedisURL), natsStore(s.NATSURL)}
-}
-
 // tooOldError is a store version that is not supported.
 type tooOldError struct{ version string }
 

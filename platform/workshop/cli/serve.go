@@ -174,7 +174,7 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 	// The stores are external: there is nothing to start, nothing to stop and
 	// no report of their death.
 	start := func(ctx context.Context, a *app.App) (Started, error) {
-		if err := reach(ctx, allOf(c.Stores)...); err != nil {
+		if err := reach(ctx, database(c.DatabaseURL), redisStore(c.RedisURL), natsStore(c.NATSURL)); err != nil {
 			return Started{}, err
 		}
 		if c.NATSURL == "" {

@@ -9,16 +9,13 @@ import (
 	"time"
 
 	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/proof"
 )
 
 // prove runs every check now, during the sale: the books agree at any moment.
 func (s *Service) prove(w http.ResponseWriter, r *http.Request) {
 	outcomes := s.deps.Prove(r.Context())
-	ok := true
-	for _, o := range outcomes {
-		ok = ok && o.OK()
-	}
-	answer(w, map[string]any{"ok": ok, "outcomes": outcomes})
+	answer(w, map[string]any{"ok": proof.AllOK(outcomes), "outcomes": outcomes})
 }
 
 // streamEvery is how often the page is updated: smooth for the eye, and cheap.
