@@ -9,6 +9,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // Buyer rushes as one user through one instance.
@@ -54,14 +55,23 @@ func (b Buyer) AwaitStatus(t *testing.T, no, want string, within time.Duration) 
 	}, "order "+no+" to be "+want)
 }
 
+// Order rushes, again until the item sells, and returns the number of the order that then waits for its payment.
+func (b Buyer) Order(t *testing.T, item string) (no string) {
+	t.Helper()
+	var code string
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		no, code = b.Rush(t, item)
+		return code == "" || code == "all-held" || code == "sold-out"
+	}, "the item to sell")
+	require.Equal(t, "the answer to the rush", code, "")
+	b.AwaitStatus(t, no, "pending_payment", time.Minute)
+	return no
+}
+
 // Paid buys an item and pays for it at the sandbox bank.
 func (b Buyer) Paid(t *testing.T, item string) (no string) {
 	t.Helper()
-	no, code := b.Rush(t, item)
-	if code != "" {
-		t.Fatalf("the rush: %s", code)
-	}
-	b.AwaitStatus(t, no, "pending_payment", time.Minute)
+	no = b.Order(t, item)
 	b.Pay(t, no)
 	return no
 }

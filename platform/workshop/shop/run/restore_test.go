@@ -2,7 +2,6 @@ package run
 
 import (
 	"bytes"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,14 +31,7 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 	buys := func(in *shop.Instance, user int64) (b shop.Buyer, no string) {
 		t.Helper()
 		b = shop.NewBuyer(t, in, user)
-		var code string
-		pgtest.Eventually(t, 30*time.Second, func() bool {
-			no, code = b.Rush(t, sale.ItemID)
-			return code == "" || code == "all-held"
-		}, "the item to sell")
-		require.Equal(t, fmt.Sprint("the answer to user ", user), code, "")
-		b.AwaitStatus(t, no, "pending_payment", 10*time.Second)
-		return b, no
+		return b, b.Order(t, sale.ItemID)
 	}
 	first, kept := buys(in, 1)
 	rdb, err := redisx.Open(t.Context(), redisURL)

@@ -62,9 +62,7 @@ func TestEventsTellTheSale(t *testing.T) {
 
 	shop.NewBuyer(t, in, 71).Paid(t, sale.ItemID)
 	leaves := shop.NewBuyer(t, in, 72)
-	no, code := leaves.Rush(t, sale.ItemID)
-	require.Equal(t, "the last unit", code, "")
-	leaves.AwaitStatus(t, no, "pending_payment", time.Minute)
+	no := leaves.Order(t, sale.ItemID) // the last unit
 	f.await(t, in, "item.sold_out", 1)
 	require.Equal(t, "exit code", first.Stop(), 0)
 	in.Do(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", leaves.Token, map[string]any{}, http.StatusOK)
@@ -135,9 +133,7 @@ func TestReceiverThatHangsForAWholeSaleLosesNothing(t *testing.T) {
 		shop.NewBuyer(t, in, 81+user).Paid(t, sale.ItemID)
 	}
 	leaves := shop.NewBuyer(t, in, 90)
-	no, code := leaves.Rush(t, sale.ItemID)
-	require.Equal(t, "the last unit", code, "")
-	leaves.AwaitStatus(t, no, "pending_payment", time.Minute)
+	no := leaves.Order(t, sale.ItemID) // the last unit
 	in.Do(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", leaves.Token, map[string]any{}, http.StatusOK)
 	in.Do(t, http.MethodPost, "/api/v1/admin/activities/"+sale.ActivityID+"/terminate", shop.Mint(t, 1, auth.Operator), nil, http.StatusOK)
 	f.await(t, in, "session.ended", 1)
