@@ -31,7 +31,13 @@ const (
 // test. The client is closed after the test.
 func Redis(t testing.TB) *redis.Client {
 	t.Helper()
-	client, err := newClient(RedisURL(t))
+	return RedisAt(t, RedisURL(t))
+}
+
+// RedisAt returns a client of the Redis at a URL, which is closed after the test.
+func RedisAt(t testing.TB, url string) *redis.Client {
+	t.Helper()
+	client, err := newClient(url)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() }) // the test may have closed it already
 	return client

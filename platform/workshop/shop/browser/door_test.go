@@ -9,13 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
-	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -102,10 +100,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 
 	do(first, t, "be counted", until(`document.querySelector("#taken").textContent === "1 reserved"`))
 	readable(first, t, "armed")
-	opts, err := redis.ParseURL(redisURL)
-	require.NoError(t, err)
-	rdb := redis.NewClient(opts)
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := pgtest.RedisAt(t, redisURL)
 	do(second, t, "get the slide", itemPage(t, in, puzzle, 9), click("#buy"), until(`document.querySelector("dialog.slide")`))
 	readable(second, t, "slide")
 	// Its sale is open: the shopper must not believe to be in line.
@@ -148,7 +143,7 @@ func slideTo(x int) chromedp.Action {
 			s.dispatchEvent(new Event("input"));
 		}
 		root.querySelector('dialog.slide button[value="ok"]').click();
-	})()`, nil, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) })
+	})()`, nil, awaitPromise)
 }
 
 // tileAnswer returns the correct position for the only open slide, as stored by

@@ -13,7 +13,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
-	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
@@ -56,10 +55,7 @@ func TestElementOnAnotherSite(t *testing.T) {
 	here := strings.Replace(site.URL, "127.0.0.1", "localhost", 1)
 	in := shop.Serve(t, pgtest.DatabaseURL(t), redisURL, "--listen="+addr, "--public-url=http://"+addr, "--allowed-origins="+here, "--shop-accent=#0a5fd0",
 		"--human-check-strength=low", "--challenges-per-minute=0")
-	opts, err := redis.ParseURL(redisURL)
-	require.NoError(t, err)
-	rdb := redis.NewClient(opts)
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := pgtest.RedisAt(t, redisURL)
 	token := func(life time.Duration) string {
 		made, err := auth.NewTokens([]byte(shop.Key), time.Now).Mint(auth.Principal{UserID: 31, Role: auth.Shopper}, life)
 		require.NoError(t, err)

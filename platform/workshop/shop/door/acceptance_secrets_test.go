@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
@@ -143,9 +142,7 @@ func parsedURL(t *testing.T, raw string) *url.URL {
 // and returns the URL that logs in as this user.
 func withPassword(t *testing.T, redisURL, name, password string) string {
 	t.Helper()
-	opts, err := redis.ParseURL(redisURL)
-	require.NoError(t, err)
-	rdb := redis.NewClient(opts)
+	rdb := pgtest.RedisAt(t, redisURL)
 	u := parsedURL(t, redisURL)
 	user := "acceptance-" + name + "-" + strings.Trim(u.Path, "/")
 	require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", user, "reset", "on", ">"+password, "~*", "&*", "+@all").Err())
@@ -153,7 +150,6 @@ func withPassword(t *testing.T, redisURL, name, password string) string {
 		if err := rdb.Do(t.Context(), "ACL", "DELUSER", user).Err(); err != nil && t.Context().Err() == nil {
 			t.Error(err)
 		}
-		_ = rdb.Close()
 	})
 	u.User = url.UserPassword(user, password)
 	return u.String()

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
-	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -34,9 +33,7 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 		return b, b.Order(t, sale.ItemID)
 	}
 	first, kept := buys(in, 1)
-	rdb, err := redisx.Open(t.Context(), redisURL)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := pgtest.RedisAt(t, redisURL)
 	file, key := backUp(t, databaseURL)
 	beat := rdb.Get(t.Context(), "heartbeat").Val()
 	second, lost := buys(in, 2)

@@ -19,7 +19,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
-	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -146,9 +145,7 @@ func restoreRelease(t *testing.T, archive, dir, addr, databaseURL, redisURL stri
 		_, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()
 		require.NoError(t, err)
 	}
-	rdb, err := redisx.Open(t.Context(), redisURL)
-	require.NoError(t, err)
-	defer func() { _ = rdb.Close() }()
+	rdb := pgtest.RedisAt(t, redisURL)
 	for line := range strings.Lines(files["redis.txt"]) {
 		fields := strings.Fields(line)
 		ms, err := strconv.Atoi(fields[0])
