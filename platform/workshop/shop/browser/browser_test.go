@@ -215,10 +215,7 @@ func TestLivePage(t *testing.T) {
 	var price, number, outcomes, proved, healed, drawn, again string
 	var ahead float64 // milliseconds
 	do(ctx, t, "buy as me",
-		chromedp.ActionFunc(func(ctx context.Context) error {
-			_, err := page.AddScriptToEvaluateOnNewDocument(clockTenMinutesAhead + crowdOfAThousand).Do(ctx)
-			return err
-		}),
+		onEachDocument(clockTenMinutesAhead+crowdOfAThousand),
 		chromedp.Navigate(p.URL+"/demo"),
 		chromedp.Evaluate(`import(document.querySelector("script[src]").src).then(({ ready, serverNow }) => ready.then(() => Date.now() - serverNow()))`, &ahead, awaitPromise),
 		until(timeToBuy),

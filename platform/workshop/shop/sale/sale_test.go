@@ -75,10 +75,3 @@ func TestVerifyNamesAPlantedViolation(t *testing.T) {
 	unknown := shop.Command(t, 1, append([]string{"verify", "--item=78"}, stores...)...)
 	require.Equal(t, "how verify of an unknown item begins", strings.HasPrefix(unknown, "Item 78 has no books: no item with that number was published."), true)
 }
-
-func mustID(t *testing.T, s string) (id int64) {
-	t.Helper()
-	_, err := fmt.Sscan(s, &id)
-	require.NoError(t, err)
-	return id
-}

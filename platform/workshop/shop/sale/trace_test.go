@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -178,8 +179,10 @@ func TestOrderIsOneTraceFromRushToPush(t *testing.T) {
 
 	// In a crowd many attempts share a batch and a transaction; each must still
 	// be traceable.
+	item, err := strconv.ParseInt(sale.ItemID, 10, 64)
+	require.NoError(t, err)
 	cfg := loadgen.DefaultConfig()
-	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare = in.URL, mustID(t, sale.ItemID), 120, 24, 0, 0
+	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare = in.URL, item, 120, 24, 0, 0
 	cfg.Token = func(user int64) (string, error) { return shop.NewBuyer(t, in, user).Token, nil }
 	report, err := loadgen.Run(t.Context(), cfg)
 	require.NoError(t, err)
