@@ -155,6 +155,17 @@ func DatabaseURL(t testing.TB) string {
 	server := join(t).DatabaseURL
 	template, err := templateOf(server)
 	require.NoError(t, err)
+	return databaseFrom(t, server, template)
+}
+
+// EmptyDatabaseURL is DatabaseURL without the migrations.
+func EmptyDatabaseURL(t testing.TB) string {
+	t.Helper()
+	return databaseFrom(t, join(t).DatabaseURL, "template0")
+}
+
+func databaseFrom(t testing.TB, server, template string) string {
+	t.Helper()
 	name := testPrefix + strings.ToLower(rand.Text()[:10])
 	// With a few hundred small files or more, copying files is faster than the
 	// default, which writes every page to the log.

@@ -53,7 +53,7 @@ func TestReleasedCommitIsTheLastRelease(t *testing.T) {
 func TestRollingUpgradeAndBack(t *testing.T) {
 	t.Parallel()
 	before, now := shop.Released(t), shop.Program(t)
-	databaseURL := shop.DatabaseBeside(t, pgtest.DatabaseURL(t), "upgraded", "template0")
+	databaseURL := pgtest.EmptyDatabaseURL(t)
 	f := openFleet(t, databaseURL)
 	f.replace(0, before)
 	f.replace(1, before)

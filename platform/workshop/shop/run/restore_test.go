@@ -39,7 +39,7 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 	second, lost := buys(in, 2)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return rdb.Get(t.Context(), "heartbeat").Val() != beat }, "a heartbeat that is not in the backup")
 	in.Stop()
-	backupURL := shop.DatabaseBeside(t, databaseURL, "backup", "template0")
+	backupURL := pgtest.EmptyDatabaseURL(t)
 	restore(t, file, key, backupURL)
 
 	// What a restored backup would meet if the start left it there lives on for as long as nothing else does.

@@ -41,7 +41,7 @@ type released struct {
 func TestUpgradeFromRelease(t *testing.T) {
 	t.Parallel()
 	fresh, redisURL, dir, addr := pgtest.DatabaseURL(t), pgtest.RedisURL(t), t.TempDir(), shop.FreeAddr(t)
-	databaseURL := shop.DatabaseBeside(t, fresh, "released", "template0")
+	databaseURL := pgtest.EmptyDatabaseURL(t)
 	victim := restoreRelease(t, "migrations/testdata/release-0.9.0.tar.gz", dir, addr, databaseURL, redisURL)
 	in := shop.Serve(t, databaseURL, redisURL, "--listen="+addr, "--signing-key="+victim.SigningKey, "--nats-dir="+filepath.Join(dir, "nats"))
 	require.Equal(t, "the upgraded schema, beside a fresh one,", schemaOf(t, databaseURL), schemaOf(t, fresh))
