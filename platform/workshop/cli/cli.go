@@ -124,7 +124,10 @@ func (e blindError) ExitCode() int { return exitBlind }
 func (c *Verify) Run(ctx context.Context, io Streams, prove Prover) error {
 	found, err := c.look(ctx, prove)
 	if err == nil {
-		err = c.print(io.Out, found)
+		err = printReport(io.Out, struct {
+			BooksProved bool `json:"books_proved"`
+			Evidence
+		}{proof.AllOK(found.Checks), found}, c.JSON)
 	}
 	switch {
 	case err != nil:
@@ -135,17 +138,6 @@ func (c *Verify) Run(ctx context.Context, io Streams, prove Prover) error {
 		return blindError{errNotMade}
 	}
 	return nil
-}
-
-// print writes the evidence, for a person or for another program.
-func (c *Verify) print(w io.Writer, found Evidence) error {
-	if !c.JSON {
-		return found.Write(w)
-	}
-	return printJSON(w, struct {
-		BooksProved bool `json:"books_proved"`
-		Evidence
-	}{proof.AllOK(found.Checks), found})
 }
 
 func (c *Verify) look(ctx context.Context, prove Prover) (found Evidence, err error) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,10 +79,7 @@ func (c *Token) Run(ctx context.Context, io Streams, flags given) error {
 		if err != nil {
 			return err
 		}
-		c.SigningKey = stack.SigningKey
-		if c.DatabaseURL == "" {
-			c.DatabaseURL = stack.DatabaseURL
-		}
+		c.SigningKey, c.DatabaseURL = stack.SigningKey, cmp.Or(c.DatabaseURL, stack.DatabaseURL)
 	}
 	// serve would refuse this key, so no server will ever accept the tokens.
 	if err := auth.CheckKey(c.SigningKey); err != nil {
