@@ -151,21 +151,16 @@ func init() {
 	if text == "" {
 		return
 	}
-	if err := serveNode(text); err != nil {
+	var n natsserver.Node
+	err := json.Unmarshal([]byte(text), &n)
+	if err == nil {
+		err = n.Serve(os.Stdin) // until its parent closes it, which the kernel does for one that was killed
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1) //nolint:forbidigo // this process has no main of its own
 	}
 	os.Exit(0) //nolint:forbidigo // as above
-}
-
-// serveNode runs one server until its parent closes standard input, which the
-// kernel does for a parent that was killed.
-func serveNode(text string) error {
-	var n natsserver.Node
-	if err := json.Unmarshal([]byte(text), &n); err != nil {
-		return fmt.Errorf("bustest: decode node: %w", err)
-	}
-	return n.Serve(os.Stdin)
 }
 
 // OpenCluster starts three servers and returns when they can store a stream
