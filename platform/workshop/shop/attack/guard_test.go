@@ -23,11 +23,8 @@ func guardsTheRush(t *testing.T, in *shop.Instance) {
 
 	t.Run("human check", func(t *testing.T) {
 		shopper, item := shop.Mint(t, 701, auth.Shopper), g.plan(t, map[string]any{"human_check": "pow"}, nil)
-		said := g.path(t, shopper, item, "", "human-check-required")
-		challenge, _ := said["challenge"].(map[string]any)
-		text, _ := challenge["challenge"].(string)
-		difficulty, _ := challenge["difficulty"].(float64)
-		solution, err := humancheck.Solve(t.Context(), text, int(difficulty))
+		asked := challengeIn(t, g.path(t, shopper, item, "", "human-check-required"))
+		solution, err := humancheck.Solve(t.Context(), asked.Challenge, asked.Difficulty)
 		require.NoError(t, err)
 		g.path(t, shopper, item, solution, "")
 	})
