@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
-	"github.com/pquerna/otp/totp"
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/loadgen"
@@ -68,21 +66,9 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *shop.Instance, sale
 	shopper := shop.NewBuyer(t, in, 77)
 	no := shopper.Order(t, sale.ItemID)
 
-	link := regexp.MustCompile(`http://\S+/admin/first-admin\?link=\S+`).FindString(in.Out.String())
-	if link == "" {
-		t.Fatalf("the server printed no link for the first admin:\n%s", in.Out)
-	}
-	const phone, password = "13800138111", "an office's long password"
-	var secret string
-	do(tab, t, "become the first admin",
-		chromedp.Navigate(link), fill(`[name=phone]`, phone), fill(`[name=password]`, password), click(`main button`),
-		says("Authenticator app"), chromedp.Navigate(in.URL+"/admin/orders"), says("Authenticator app"), // where one who leaves comes back to
-		click(`main button`), until(`document.querySelector("img.qr")?.naturalWidth === 256`),
-		text(`main code`, &secret))
-	digits, err := totp.GenerateCode(secret, time.Now())
-	require.NoError(t, err)
-	do(tab, t, "add the authenticator app and see the orders",
-		fill(`[name=code]`, digits), click(`main button`), says("recovery codes"), click(`main a`), until(`document.querySelector("table a[href$='`+no+`']")`), says("Admin"), shot("orders"))
+	const password = "an office's long password"
+	link := becomesAdmin(tab, t, in, "13800138111", password)
+	do(tab, t, "see the orders", click(`main a`), until(`document.querySelector("table a[href$='`+no+`']")`), says("Admin"), shot("orders"))
 	in.Do(t, http.MethodPost, "/api/v1/auth/first-admin", "", map[string]string{"link": link[len(in.URL+"/admin/first-admin?link="):], "phone": "13800138112", "password": password}, http.StatusForbidden)
 	do(tab, t, "search by the keyboard",
 		input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithText("/"), until(`document.activeElement.name === "q"`), chromedp.KeyEvent(no+"\r"),

@@ -1,12 +1,9 @@
 package browser
 
 import (
-	"regexp"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
-	"github.com/pquerna/otp/totp"
 
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -18,7 +15,7 @@ import (
 // that it has arrived, and has points.
 func TestShopperFollowsAParcel(t *testing.T) {
 	t.Parallel()
-	const phone, password = "13800138111", "an office's long password"
+	const password = "an office's long password"
 	shopper := browser(t)
 	in := shop.Serve(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--sandbox-sms", "--units-return-within=0s", "--shop-contact=400-123-4567")
 	item := planAsked(t, in, askingSale{
@@ -34,14 +31,8 @@ func TestShopperFollowsAParcel(t *testing.T) {
 	readable(shopper, t, "order-to-ship-zh")
 
 	office := visitor(shopper, t)
-	var secret string
-	do(office, t, "become the first admin",
-		chromedp.Navigate(regexp.MustCompile(`http://\S+/admin/first-admin\?link=\S+`).FindString(in.Out.String())), fill(`[name=phone]`, phone), fill(`[name=password]`, password), click(`main button`),
-		says("Authenticator app"), click(`main button`), until(`document.querySelector("img.qr")?.naturalWidth === 256`), text(`main code`, &secret))
-	digits, err := totp.GenerateCode(secret, time.Now())
-	require.NoError(t, err)
-	do(office, t, "look at what is to be shipped", fill(`[name=code]`, digits), click(`main button`), says("recovery codes"),
-		chromedp.Navigate(in.URL+"/admin/shipping"), says("南京东路"))
+	becomesAdmin(office, t, in, "13800138111", password)
+	do(office, t, "look at what is to be shipped", chromedp.Navigate(in.URL+"/admin/shipping"), says("南京东路"))
 	readable(office, t, "office-shipping")
 	var printed string
 	do(office, t, "print the picking list of the chosen", click(`[data-all="order_no"]`), until(`document.querySelector("[name=order_no]").checked`), click(`[formaction$="/picking"]`), says("Picking list"), says("王小明"), chromedp.Evaluate(`location.search`, &printed))

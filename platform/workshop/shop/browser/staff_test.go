@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/pquerna/otp/totp"
 
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/require"
@@ -38,6 +40,25 @@ func registers(tab context.Context, t *testing.T, in *shop.Instance, phone, pass
 	user, err := strconv.ParseInt(fmt.Sprint(doc["user_id"]), 10, 64)
 	require.NoError(t, err)
 	return user
+}
+
+// becomesAdmin makes a visitor the shop's first admin, with an authenticator app, by the link that the server printed.
+func becomesAdmin(tab context.Context, t *testing.T, in *shop.Instance, phone, password string) (link string) {
+	t.Helper()
+	link = regexp.MustCompile(`http://\S+/admin/first-admin\?link=\S+`).FindString(in.Out.String())
+	if link == "" {
+		t.Fatalf("the server printed no link for the first admin:\n%s", in.Out)
+	}
+	var secret string
+	do(tab, t, "become the first admin",
+		chromedp.Navigate(link), fill(`[name=phone]`, phone), fill(`[name=password]`, password), click(`main button`),
+		says("Authenticator app"), chromedp.Navigate(in.URL+"/admin/orders"), says("Authenticator app"), // where one who leaves comes back to
+		click(`main button`), until(`document.querySelector("img.qr")?.naturalWidth === 256`),
+		text(`main code`, &secret))
+	digits, err := totp.GenerateCode(secret, time.Now())
+	require.NoError(t, err)
+	do(tab, t, "add the authenticator app", fill(`[name=code]`, digits), click(`main button`), says("recovery codes"))
+	return link
 }
 
 // sharesTheWork has a second person in the office: a viewer who may change nothing, and
