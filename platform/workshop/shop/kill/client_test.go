@@ -2,9 +2,7 @@ package kill
 
 import (
 	"encoding/json"
-	"time"
 
-	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/httpxtest"
 )
 
@@ -50,12 +48,4 @@ func (c *rushers) ask(method, target, token string, body any) (r reply) {
 	}
 	r.HTTP = a.Status
 	return r
-}
-
-func (c *rushers) mint(user int64, role auth.Role) string {
-	token, err := c.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-	if err != nil {
-		c.t.Error(err)
-	}
-	return token
 }

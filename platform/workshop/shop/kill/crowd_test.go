@@ -52,7 +52,6 @@ type rusher struct {
 type rushers struct {
 	t      *testing.T
 	rng    *rand.Rand
-	tokens *auth.Tokens
 	client *http.Client
 	url    string
 	stock  int
@@ -68,7 +67,7 @@ func newRushers(t *testing.T, rng *rand.Rand, url string) *rushers {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &rushers{
-		t: t, rng: rng, url: url, tokens: auth.NewTokens([]byte(shop.Key), time.Now),
+		t: t, rng: rng, url: url,
 		client: &http.Client{Transport: transport, Timeout: 15 * time.Second},
 		// More than all waves of a scenario can buy, so that a point stays reachable.
 		stock: 300, nextUser: 1000 + rng.Int64N(1_000_000),
@@ -96,7 +95,7 @@ func (c *rushers) publish(stocks ...int) (sales []loadgen.Planned) {
 	for i, stock := range stocks {
 		goods = append(goods, object{"sku": fmt.Sprintf("phone-%d", i), "title": "Phone", "list_price": list, "sale_price": price, "stock": stock})
 	}
-	operator := c.mint(1, auth.Operator)
+	operator := shop.Mint(c.t, 1, auth.Operator)
 	made := c.ask(http.MethodPost, "/api/v1/admin/activities", operator, object{
 		"name": "Kill", "starts_at": opens, "ends_at": closes, "payment_window_seconds": 900, "limit_per_user": 2,
 		"sessions": []object{{"name": "now", "opens_at": opens, "closes_at": closes, "items": goods}},
@@ -116,7 +115,7 @@ func (c *rushers) newcomer() *rusher {
 		c.nextUser++
 	}
 	s := &rusher{user: c.nextUser, quantity: 1 + c.rng.IntN(2), role: role(c.rng.IntN(3))}
-	s.token = c.mint(s.user, auth.Shopper)
+	s.token = shop.Mint(c.t, s.user, auth.Shopper)
 	c.shoppers = append(c.shoppers, s)
 	return s
 }
