@@ -192,25 +192,11 @@ func (in *Instance) OpsURL(t *testing.T) string {
 // AwaitLoaded returns when the item is loaded in Redis.
 func (in *Instance) AwaitLoaded(t *testing.T, item string) {
 	t.Helper()
-	in.awaitFunnel(t, item, func(funnel map[string]any) bool { return funnel["loaded"] == true }, "the item is loaded")
-}
-
-// AwaitFree returns when Redis has that many free units.
-func (in *Instance) AwaitFree(t *testing.T, item string, units float64) {
-	t.Helper()
-	in.awaitFunnel(t, item, func(funnel map[string]any) bool {
-		books, _ := funnel["books"].(map[string]any)
-		return books["remaining"] == units
-	}, "units to become free")
-}
-
-func (in *Instance) awaitFunnel(t *testing.T, item string, is func(map[string]any) bool, what string) {
-	t.Helper()
 	operator := Mint(t, 1, auth.Operator)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
-		_, doc := in.Call(t, http.MethodGet, "/api/v1/admin/items/"+item+"/funnel", operator, nil)
-		return is(doc)
-	}, what)
+		_, funnel := in.Call(t, http.MethodGet, "/api/v1/admin/items/"+item+"/funnel", operator, nil)
+		return funnel["loaded"] == true
+	}, "the item is loaded")
 }
 
 // Mint signs a token of an hour for a user of a server that Serve started.
