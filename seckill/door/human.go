@@ -184,8 +184,7 @@ func (h *humanCheck) routes(rt *httpx.Router) {
 		if purpose == humancheck.PurposeRush {
 			_, sub.Level = work(item.HumanCheck, level)
 		}
-		c, err := h.human.Challenge(ctx, kind, sub)
-		return httpx.Answer(c), err
+		return httpx.Answered(h.human.Challenge(ctx, kind, sub))
 	})
 }
 

@@ -52,7 +52,6 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Refuses: []*fault.Error{ErrUnavailable},
 		Limits:  s.Limits(httpx.OfAddress),
 	}, func(ctx context.Context, in *publicRequest) (*httpx.Output[Challenge], error) {
-		c, err := s.Challenge(ctx, s.cfg.AuthHumanCheck, Subject{Purpose: in.Purpose, Address: httpx.ClientAddr(ctx)})
-		return httpx.Answer(c), err
+		return httpx.Answered(s.Challenge(ctx, s.cfg.AuthHumanCheck, Subject{Purpose: in.Purpose, Address: httpx.ClientAddr(ctx)}))
 	})
 }
