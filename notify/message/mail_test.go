@@ -2,6 +2,7 @@ package message
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"io"
@@ -233,9 +234,20 @@ func TestSMSDoNotWaitForMail(t *testing.T) {
 		won("", strconv.Itoa(i)+"@example.com")
 	}
 	answer := sync.OnceFunc(func() { close(answers) })
-	sends(t, b.Service)
+	term, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.lead(term, false) }()
+	pgtest.Work(t, func(ctx context.Context) error { return b.lead(ctx, true) })
 	t.Cleanup(answer)
 	<-hangs
+	end() // the lease is lost
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(15 * time.Second): // three times the 5 s of a note
+		t.Fatal("the leader of SMS waits for an e-mail")
+	}
+	pgtest.Work(t, func(ctx context.Context) error { return b.lead(ctx, false) })
 	won(hangzhou, "he@example.com")
 	pgtest.Eventually(t, 10*time.Second, func() bool { return b.count(sent) == 1 }, "the SMS is sent")
 	require.Equal(t, "channel", pgtest.Read[string](t, b.db, `SELECT channel FROM notify.messages WHERE state = 'sent'`), channelSMS)

@@ -39,14 +39,31 @@ const (
 	forgetAtMost = 5000
 )
 
-// work makes and sends messages until ctx ends, while no other instance does.
+// work makes and sends messages until ctx ends, while no other instance does. E-mail has a lease of its own: a term ends
+// with its last call, for which a mail server that hangs may take a minute.
 func (s *Service) work(ctx context.Context) error {
-	return lease.Campaign(ctx, s.deps.DB, s.deps.Log, "messages", s.holder, leaderLife, "messages are not sent, trying again", s.lead)
+	campaigns, ctx := errgroup.WithContext(ctx)
+	for name, mail := range map[string]bool{"messages": false, "messages by mail": true} {
+		campaigns.Go(func() error {
+			return lease.Campaign(ctx, s.deps.DB, s.deps.Log, name, s.holder, leaderLife, "messages are not sent, trying again",
+				func(ctx context.Context, _ int64) error { return s.lead(ctx, mail) })
+		})
+	}
+	return campaigns.Wait()
 }
 
-// lead makes what is due by the clock, and sends what there is, until ctx ends.
-func (s *Service) lead(ctx context.Context, _ int64) error {
+// lead sends what there is, by mail or by the others, until ctx ends; the leader of the others also makes what is due by the
+// clock.
+func (s *Service) lead(ctx context.Context, mail bool) error {
 	loops, ctx := errgroup.WithContext(ctx)
+	for _, l := range lanes {
+		if l.mail == mail {
+			loops.Go(func() error { return s.sendLoop(ctx, l) })
+		}
+	}
+	if mail {
+		return loops.Wait()
+	}
 	var forgotten time.Time
 	loop := app.Loop{Every: scheduleEvery, Log: s.deps.Log, Failed: "reminders and warnings not made, trying again", Do: func(ctx context.Context) error {
 		err := errors.Join(s.remind(ctx), s.warn(ctx))
@@ -57,9 +74,6 @@ func (s *Service) lead(ctx context.Context, _ int64) error {
 		return err
 	}}
 	loops.Go(func() error { return loop.Run(ctx) })
-	for _, l := range lanes {
-		loops.Go(func() error { return s.sendLoop(ctx, l) })
-	}
 	return loops.Wait()
 }
 
