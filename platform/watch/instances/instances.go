@@ -268,7 +268,10 @@ func (r *Registry) redisIdentity(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	info, _ := node.Info(ctx, "replication").Result() // some providers refuse it
+	info, err := node.Info(ctx, "replication").Result()
+	if _, refused := errors.AsType[redis.Error](err); err != nil && !refused { // as some providers do
+		return "", err
+	}
 	_, rest, _ := strings.Cut(info, "master_replid:")
 	history, _, _ := strings.Cut(rest, "\r\n")
 	return word + " " + history, nil
