@@ -2,7 +2,6 @@
 package require
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -59,15 +58,4 @@ func Panics(t T, what string, call func()) {
 		}
 	}()
 	call()
-}
-
-// SameAsJSON ends the test unless v, written as JSON and read again, is the same.
-func SameAsJSON[V comparable](t T, v V) {
-	t.Helper()
-	raw, err := json.Marshal(v)
-	NoError(t, err)
-	var again V
-	if err := json.Unmarshal(raw, &again); err != nil || again != v {
-		t.Fatal(fmt.Sprintf("%+v, written as %s, became %+v, %v", v, raw, again, err))
-	}
 }
