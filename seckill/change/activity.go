@@ -156,7 +156,7 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 	if unchanged(plan.ViewActivity(&before), plan.ViewActivity(&row)) {
 		return tree.View(), nil
 	}
-	if err := c.writeActivity(ctx, row); err != nil {
+	if err := writeActivity(ctx, c, row); err != nil {
 		return plan.ActivityView{}, taken(err, "body", row.ExternalID)
 	}
 	c.announce = c.published()
@@ -166,7 +166,7 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 }
 
 // writeActivity writes an edit of the activity of this change.
-func (c *change) writeActivity(ctx context.Context, row seckilldb.SeckillActivity) error {
+func writeActivity(ctx context.Context, c *change, row seckilldb.SeckillActivity) error {
 	before := plan.ViewActivity(&c.activity)
 	row.Version++
 	if err := c.putActivity(ctx, row); err != nil {

@@ -126,7 +126,7 @@ func (d *difference) activity(rules plan.ActivityRules) {
 	fields := fieldsOf(plan.ViewActivity(&old), plan.ViewActivity(&row))
 	if len(fields) > 0 {
 		d.allow("body", "", "change", fields, func() error { return c.correctActivity(&d.flaws, old, row) })
-		d.writes = append(d.writes, func(ctx context.Context) error { return c.writeActivity(ctx, row) })
+		d.writes = append(d.writes, func(ctx context.Context) error { return writeActivity(ctx, c, row) })
 	}
 	if rules.Rules != doc.Rules {
 		d.allow("body.rules", "", "change", []string{"rules"}, right)

@@ -114,7 +114,7 @@ func (c *change) makeRoom(ctx context.Context, b *plan.Activity, plans []plan.Se
 	if row.EndsAt.Equal(c.activity.EndsAt) {
 		return nil
 	}
-	return c.writeActivity(ctx, row)
+	return writeActivity(ctx, c, row)
 }
 
 // seriesOf identifies a series of repeated sessions by its first session,
