@@ -60,7 +60,8 @@ func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 		Kind: in.Kind, Threshold: in.Threshold, WindowSeconds: pg.ValueOr(in.WindowSeconds, int64(defaultWindow.Seconds())),
 		Action: in.Action, Amount: in.Amount, Note: in.Reason, ExpiresAt: in.ExpiresAt, DryRunUntil: in.DryRunUntil,
 	}
-	return r, check(&r, s.deps.Clock.Now())
+	err := check(&r, s.deps.Clock.Now())
+	return r, err
 }
 
 type rulesInput struct{ httpx.ChangesInput }

@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"log"
 	"math/big"
 	"net"
 	"net/mail"
@@ -66,7 +65,7 @@ func New(t testing.TB, implicit bool) *Server {
 		return &session{server: s, conn: c.Conn()}, nil
 	}))
 	srv.Domain, srv.TLSConfig = "127.0.0.1", &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
-	srv.ErrorLog = log.New(io.Discard, "", 0) // about broken connections, which the tests break
+	srv.ErrorLog = silent{}
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s.Address = l.Addr().String()
@@ -109,6 +108,12 @@ func (s *Server) certificate(t testing.TB) tls.Certificate {
 	s.CA.AddCert(cert)
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 }
+
+// silent drops what the server says about broken connections, which the tests break.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+func (silent) Println(...any)        {}
 
 type session struct {
 	server   *Server

@@ -80,7 +80,7 @@ func (s *twoServers) rush(ctx context.Context) {
 		enough := c.units() + share
 		all.Go(func() {
 			for c.units() < enough && ctx.Err() == nil {
-				c.wave(nil)
+				c.wave(nil) //nolint:contextcheck // its requests have time-outs of their own
 			}
 		})
 	}

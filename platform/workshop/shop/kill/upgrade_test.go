@@ -178,7 +178,7 @@ func (f *fleet) publish() {
 func (f *fleet) while(fn func()) {
 	meanwhile(f.t, func(ctx context.Context) {
 		for ctx.Err() == nil {
-			f.crowd.wave(nil)
+			f.crowd.wave(nil) //nolint:contextcheck // its requests have time-outs of their own
 		}
 	}, fn)
 }
