@@ -141,8 +141,8 @@ func TestKilledInstance(t *testing.T) {
 	require.Equal(t, "the running instances", sum, Shop{Instances: 1, Clients: 10, Connections: 4})
 
 	const left = 2 * time.Second
-	report(runsFor - left)
 	began := time.Now()
+	report(runsFor - left)
 	_, _, err = s.join(t, Config{Name: "a", Key: []byte(key)}, "one")
 	require.NoError(t, err)
 	if waited := time.Since(began); waited < left/2 {
