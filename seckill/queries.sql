@@ -357,7 +357,7 @@ WITH due AS (
     FROM seckill.activities a JOIN seckill.sessions s ON s.activity_id = a.id
     LEFT JOIN seckill.told_sessions t ON t.session_id = s.id
     CROSS JOIN LATERAL (SELECT a.status IN ('scheduled', 'running') AND s.closes_at > clock_timestamp() AS open) n
-    WHERE a.status <> 'draft' AND a.ends_at > clock_timestamp() - interval '7 days' AND s.opens_at <= clock_timestamp()
+    WHERE a.status <> 'draft' AND a.ends_at > statement_timestamp() - interval '7 days' AND s.opens_at <= statement_timestamp()
         AND CASE WHEN t.session_id IS NULL THEN a.status <> 'terminated' ELSE t.open <> n.open END
     ORDER BY s.opens_at, s.id LIMIT @at_most
 ), told AS (

@@ -19,8 +19,8 @@
 // The instance with the lease claims a hundred due rows at a time, sends them side by side at --messages-per-second at most,
 // and notes the result of all with one statement. Offers have a loop of their own, which pauses while the others have a
 // backlog. Where only e-mail is left each of the two has another loop, under a lease of its own, for which the rate does
-// not count: a mail server that hangs delays no SMS. A claim ends after a minute, and two instances that both believe to have the lease share the rows
-// (FOR UPDATE SKIP LOCKED).
+// not count: a mail server that hangs delays no SMS. A claim ends after a minute, and two instances that both believe to
+// have the lease share the rows (FOR UPDATE SKIP LOCKED).
 //
 //   - The channels are tried in their order: the official account, the mini program, SMS, e-mail. WeChat is tried where the
 //     reader has an openid and the shop a text. What one refuses goes by the next, at once; what all refuse is dead. While a

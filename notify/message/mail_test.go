@@ -22,6 +22,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"stampede/order/orderevent"
+	"stampede/platform/base/app"
 	edgemail "stampede/platform/edge/mail"
 	"stampede/platform/edge/sms"
 	"stampede/platform/workshop/pgtest"
@@ -183,20 +184,23 @@ func TestOperatorWritesAnEmail(t *testing.T) {
 	b.ask(7, "viewer", http.MethodGet, "/api/v1/admin/shopper-message-rules", nil).Want(t, "channels", 200, "", `"available":["sms","email"]`)
 }
 
+// hanging lets a mail server hang with every e-mail until answer, and tells of the first.
+func hanging(srv *smtptest.Server) (hangs <-chan struct{}, answer func()) {
+	hung, answers := make(chan struct{}, 1), make(chan struct{})
+	srv.Data = func(net.Conn) error {
+		app.Kick(hung)
+		<-answers
+		return nil
+	}
+	return hung, sync.OnceFunc(func() { close(answers) })
+}
+
 // A message about an order goes out at once although the mail server hangs with the e-mails of offers, each for 20 s.
 func TestOrdersDoNotWaitForOffers(t *testing.T) {
 	t.Parallel()
 	b := setup(t, takes)
 	srv := b.withMail()
-	hangs, answers := make(chan struct{}, 1), make(chan struct{})
-	srv.Data = func(net.Conn) error {
-		select {
-		case hangs <- struct{}{}:
-		default:
-		}
-		<-answers
-		return nil
-	}
+	hangs, answer := hanging(srv)
 	b.rule(func(r *Rules) { r.QuietUntil = r.QuietFrom })
 	users := make([]int64, 2*sideBySide)
 	for i := range users {
@@ -206,7 +210,7 @@ func TestOrdersDoNotWaitForOffers(t *testing.T) {
 	require.NoError(t, b.remind(t.Context()))
 	b.dueNow()
 	sends(t, b.Service)
-	t.Cleanup(func() { close(answers) })
+	t.Cleanup(answer)
 	<-hangs
 	b.happens(orderevent.SubjectCreated, pending(b.user(hangzhou), time.Now().Add(time.Hour)))
 	pgtest.Eventually(t, 10*time.Second, func() bool { return b.count(sent) == 1 }, "the SMS about the order is sent")
@@ -218,22 +222,13 @@ func TestSMSDoNotWaitForMail(t *testing.T) {
 	t.Parallel()
 	b := setup(t, takes)
 	srv := b.withMail()
-	hangs, answers := make(chan struct{}, 1), make(chan struct{})
-	srv.Data = func(net.Conn) error {
-		select {
-		case hangs <- struct{}{}:
-		default:
-		}
-		<-answers
-		return nil
-	}
+	hangs, answer := hanging(srv)
 	won := func(phone, email string) {
 		b.happens(orderevent.SubjectCreated, pending(b.addressed(phone, email), time.Now().Add(time.Hour)))
 	}
 	for i := range 2 * sideBySide {
 		won("", strconv.Itoa(i)+"@example.com")
 	}
-	answer := sync.OnceFunc(func() { close(answers) })
 	term, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- b.lead(term, false) }()
@@ -299,9 +294,12 @@ func TestOffersWaitForABacklogOfOrders(t *testing.T) {
 	b.opens(5, 10*time.Minute, users...)
 	require.NoError(t, b.remind(t.Context()))
 	b.dueNow()
-	b.limit.SetLimit(300)        // half a second, in which offers would come between
-	b.backlog[false].Store(true) // the batch before was full
-	sends(t, b.Service)
+	b.limit.SetLimit(300) // half a second, in which offers would come between
+	backlog := new(atomic.Bool)
+	backlog.Store(true) // the batch before was full
+	for _, offers := range []bool{false, true} {
+		pgtest.Work(t, func(ctx context.Context) error { return b.sendLoop(ctx, lane{offers: offers}, backlog) })
+	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.count(waiting) == 0 }, "all are sent")
 	for i, m := range b.gw.taken[:won] {
 		if !strings.Contains(m.Text, "恭喜") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -56,10 +57,9 @@ func (s *Service) work(ctx context.Context) error {
 // clock.
 func (s *Service) lead(ctx context.Context, mail bool) error {
 	loops, ctx := errgroup.WithContext(ctx)
-	for _, l := range lanes {
-		if l.mail == mail {
-			loops.Go(func() error { return s.sendLoop(ctx, l) })
-		}
+	backlog := new(atomic.Bool)
+	for _, offers := range []bool{false, true} {
+		loops.Go(func() error { return s.sendLoop(ctx, lane{offers, mail}, backlog) })
 	}
 	if mail {
 		return loops.Wait()

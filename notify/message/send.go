@@ -70,16 +70,14 @@ type lane struct {
 	mail   bool // e-mail is all that is left for them
 }
 
-var lanes = []lane{{offers: false, mail: false}, {offers: true, mail: false}, {offers: false, mail: true}, {offers: true, mail: true}}
-
 // due is what wakes the lane's loop.
 func (l lane) due() string {
 	return fmt.Sprintf(`EXISTS (SELECT FROM notify.messages WHERE state = 'waiting' AND by_mail = %t AND offer = %t AND next_try <= statement_timestamp())`, l.mail, l.offers)
 }
 
-// sendLoop sends what is due of one lane.
-func (s *Service) sendLoop(ctx context.Context, l lane) error {
-	name, backlog := fmt.Sprintf("messages (offers %t, by mail %t)", l.offers, l.mail), s.backlog[l.mail]
+// sendLoop sends what is due of one lane. There is a backlog while the last batch about orders was full.
+func (s *Service) sendLoop(ctx context.Context, l lane, backlog *atomic.Bool) error {
+	name := fmt.Sprintf("messages (offers %t, by mail %t)", l.offers, l.mail)
 	return app.Loop{
 		Every: s.idle, Retry: leaderLife / 3, Due: s.deps.Pulse.Due(name, l.due()), Log: s.deps.Log, Failed: "messages not sent, trying again",
 		Do: func(ctx context.Context) error {

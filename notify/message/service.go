@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -101,7 +100,6 @@ type Service struct {
 	limit   *rate.Limiter
 	done    *prometheus.CounterVec
 	waiting prometheus.Gauge
-	backlog map[bool]*atomic.Bool // of messages about orders, by whether they go by mail: the last batch was full
 
 	// Tests replace these.
 	now     func() time.Time
@@ -121,8 +119,7 @@ func New(cfg Settings, deps Deps) *Service {
 	auto := promauto.With(deps.Metrics)
 	s := &Service{
 		deps: deps, keys: auth.Keys("unsubscribe", deps.SigningKeys...), holder: ids.New().String(),
-		backlog: map[bool]*atomic.Bool{false: {}, true: {}},
-		limit:   rate.NewLimiter(rate.Limit(cfg.Rate), max(1, cfg.Rate/10)),
+		limit: rate.NewLimiter(rate.Limit(cfg.Rate), max(1, cfg.Rate/10)),
 		done: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_shopper_messages_total", Help: "Attempts to send messages to shoppers, by kind, channel and result: sent, failed, dead or dropped.",
 		}, []string{"kind", "channel", "result"}),

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -293,10 +294,13 @@ func (b *bundle) dueNow() {
 	pgtest.Exec(b.t, b.db, `UPDATE notify.messages SET next_try = clock_timestamp() WHERE state = 'waiting'`)
 }
 
+var lanes = []lane{{}, {offers: true}, {mail: true}, {offers: true, mail: true}}
+
 // sends lets an instance send until the test ends.
 func sends(t testing.TB, s *Service) {
 	t.Helper()
+	backlogs := map[bool]*atomic.Bool{false: {}, true: {}}
 	for _, l := range lanes {
-		pgtest.Work(t, func(ctx context.Context) error { return s.sendLoop(ctx, l) })
+		pgtest.Work(t, func(ctx context.Context) error { return s.sendLoop(ctx, l, backlogs[l.mail]) })
 	}
 }

@@ -76,7 +76,7 @@ func (s *Service) refer(ctx context.Context, no ids.ID, patch external.Patch) (o
 			after.Metadata = *patch.Metadata
 		}
 		var f fault.Flaws
-		external.Check(&f, "body", external.Or(after.ExternalID), after.Metadata)
+		external.Check(&f, "body", pg.Null(after.ExternalID), after.Metadata)
 		if err := f.Err(); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (s *Service) refer(ctx context.Context, no ids.ID, patch external.Patch) (o
 			return nil
 		}
 		err = orderdb.New(tx).PutExternalReference(ctx, orderdb.PutExternalReferenceParams{
-			Bucket: no.Bucket(), OrderNo: no, UserID: o.UserID, ExternalID: external.Or(after.ExternalID), Metadata: after.Metadata.OrEmpty(),
+			Bucket: no.Bucket(), OrderNo: no, UserID: o.UserID, ExternalID: pg.Null(after.ExternalID), Metadata: after.Metadata.OrEmpty(),
 		})
 		if err != nil {
 			return fmt.Errorf("order: write the external reference of %s: %w", no, err)

@@ -178,10 +178,7 @@ func (c *Catalogue) Subscription() bus.Subscription {
 	return bus.Subscription{
 		Name: "seckill-catalogue", Filter: seckillevent.SubjectChanged, PerInstance: true,
 		Handle: func(context.Context, bus.Msg) error {
-			select {
-			case c.kicked <- struct{}{}:
-			default: // a refresh is already pending and will see this change too
-			}
+			app.Kick(c.kicked)
 			return nil
 		},
 	}

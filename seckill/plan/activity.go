@@ -62,7 +62,7 @@ func (in *ActivityDraft) Row() seckilldb.SeckillActivity {
 		HumanCheck:      cmp.Or(in.HumanCheck, string(humancheck.None)), HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
 		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, RefundReturns), Checkout: in.Checkout.Checkout(),
 		PointsRate: in.PointsRate,
-		ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
+		ExternalID: pg.Null(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
 	}
 }
 

@@ -44,7 +44,7 @@ func (in *ItemDraft) Row() seckilldb.SeckillItem {
 	return seckilldb.SeckillItem{
 		Sku: in.SKU, Title: in.Title, Spec: in.Spec, ImageUrl: in.ImageURL, ListPrice: in.ListPrice.Amount,
 		SalePrice: in.SalePrice.Amount, Currency: in.ListPrice.Currency, Stock: in.Stock, Backup: in.Backup, Unlimited: in.Unlimited,
-		LimitPerUser: pg.Null(in.LimitPerUser), ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
+		LimitPerUser: pg.Null(in.LimitPerUser), ExternalID: pg.Null(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
 	}
 }
 

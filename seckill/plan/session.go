@@ -6,6 +6,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/external"
+	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -31,7 +32,7 @@ func (in *SessionDraft) Rows() *Session {
 	t := &Session{SeckillSession: seckilldb.SeckillSession{
 		Name: in.Name, OpensAt: in.OpensAt, ClosesAt: in.ClosesAt, ReservationOpensAt: in.ReservationOpensAt,
 		ReservationClosesAt: in.ReservationClosesAt, ReservationCap: in.ReservationCap,
-		ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
+		ExternalID: pg.Null(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
 	}}
 	for i := range in.Items {
 		t.Items = append(t.Items, in.Items[i].Row())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stampede/inventory"
+	"stampede/platform/base/app"
 	"stampede/seckill/catalogue"
 )
 
@@ -71,7 +72,7 @@ func (p *pacer) enter(a *attempt) (outcome, bool) {
 		p.running = true
 		p.lane.line.workers.Go(p.run)
 	}
-	p.rouse()
+	app.Kick(p.wake)
 	return outNone, true
 }
 
@@ -94,14 +95,7 @@ func (p *pacer) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	p.rouse()
-}
-
-func (p *pacer) rouse() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	app.Kick(p.wake)
 }
 
 func (p *pacer) run() {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
+	"stampede/platform/base/app"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
@@ -75,7 +76,7 @@ func (l *line) settles() {
 		for range 2 {
 			seen := l.counts[at].Load()
 			pgtest.Eventually(l.T, 30*time.Second, func() bool {
-				l.lane(at).pace.rouse()
+				app.Kick(l.lane(at).pace.wake)
 				return l.counts[at].Load() > seen
 			}, "the instance counts turns")
 		}

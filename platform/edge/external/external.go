@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/base/plaintext"
+	"stampede/platform/store/pg"
 )
 
 const (
@@ -53,19 +54,11 @@ type Patch struct {
 // Apply applies the patch to the columns of a row.
 func (in *Patch) Apply(id **string, m *Metadata) {
 	if in.ExternalID != nil {
-		*id = Or(*in.ExternalID)
+		*id = pg.Null(*in.ExternalID)
 	}
 	if in.Metadata != nil {
 		*m = in.Metadata.OrEmpty()
 	}
-}
-
-// Or returns an id as its column has it: NULL where there is none.
-func Or(id string) *string {
-	if id == "" {
-		return nil
-	}
-	return &id
 }
 
 // ValidID reports whether an id is 1 to MaxIDBytes characters of printable ASCII, none of

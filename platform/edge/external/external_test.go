@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
 	"stampede/platform/workshop/require"
 )
 
@@ -47,7 +48,7 @@ func TestMetadataBounds(t *testing.T) {
 		require.Equal(t, c.what, len(f), c.flaws)
 	}
 	var f fault.Flaws
-	Check(&f, "body", Or(" "), Metadata{"b\n": "", "a\n": ""})
+	Check(&f, "body", pg.Null(" "), Metadata{"b\n": "", "a\n": ""})
 	var places []string
 	for _, flaw := range f {
 		places = append(places, flaw.Location)

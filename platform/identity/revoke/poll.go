@@ -114,10 +114,7 @@ func (s *Service) Tell(ctx context.Context) {
 	s.mu.Lock()
 	s.asked = append(s.asked, done)
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default: // a read that has not begun serves this caller too
-	}
+	app.Kick(s.wake) // a read that has not begun serves this caller too
 	select {
 	case <-done:
 	case <-ctx.Done():

@@ -161,3 +161,10 @@ func TestNoPulseAsksNothing(t *testing.T) {
 		t.Error("a loop without a pulse waits for one")
 	}
 }
+
+// A condition that no index serves is a programming error.
+func TestVolatileConditionPanics(t *testing.T) {
+	t.Parallel()
+	p := pulse.New(nil, slog.New(slog.DiscardHandler), nil)
+	require.Panics(t, "clock_timestamp()", func() { p.Due("work", `EXISTS (SELECT FROM work WHERE at <= clock_timestamp())`) })
+}

@@ -91,7 +91,7 @@ type row = instancesdb.PlatformInstance
 type Registry struct {
 	deps  Deps
 	alone bool
-	mine  instancesdb.ReportParams // of the worker alone, once it runs
+	mine  row // of the worker alone, once it runs
 	found atomic.Pointer[[]alarm.Finding]
 }
 
@@ -120,7 +120,7 @@ func Join(ctx context.Context, a *app.App, cfg Config, deps Deps) (*Registry, er
 }
 
 func join(ctx context.Context, a *app.App, cfg Config, deps Deps, every time.Duration) (*Registry, error) {
-	r := &Registry{deps: deps, alone: cfg.Alone, mine: instancesdb.ReportParams{
+	r := &Registry{deps: deps, alone: cfg.Alone, mine: row{
 		Instance: ids.New(), Name: cfg.Name, Signs: fingerprint(cfg.Key), Accepts: []string{fingerprint(cfg.Key)},
 		Clients: int64(cfg.Clients), Connections: int64(cfg.Connections),
 	}}
@@ -171,7 +171,7 @@ func (r *Registry) fit(ctx context.Context) error {
 			if len(all) > 0 {
 				return nil
 			}
-			return q.Report(ctx, r.mine)
+			return q.Report(ctx, instancesdb.ReportParams(r.mine))
 		}); err != nil {
 			return fmt.Errorf("instances: join those that run: %w", err)
 		}
@@ -190,7 +190,7 @@ func (r *Registry) fit(ctx context.Context) error {
 
 // against is what keeps this instance from running beside others.
 func (r *Registry) against(running []row) (found []alarm.Finding) {
-	own := row{Name: r.mine.Name, Signs: r.mine.Signs, Accepts: r.mine.Accepts, Redis: r.mine.Redis, Nats: r.mine.Nats}
+	own := r.mine
 	shares := func(of func(row) string) bool {
 		return slices.ContainsFunc(running, func(i row) bool { return of(i) == of(own) })
 	}
@@ -237,7 +237,7 @@ func (r *Registry) compare(ctx context.Context) (err error) {
 		return err
 	}
 	q := instancesdb.New(r.deps.DB)
-	if err := q.Report(ctx, r.mine); err != nil {
+	if err := q.Report(ctx, instancesdb.ReportParams(r.mine)); err != nil {
 		return fmt.Errorf("instances: store this instance's row: %w", err)
 	}
 	running, err := q.Running(ctx, runsFor)

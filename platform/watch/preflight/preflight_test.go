@@ -102,7 +102,7 @@ func TestServers(t *testing.T) {
 		"disk":        {Stop, bad.Disk, ""},
 		"standby":     {Warning, "", ""},
 		"clock":       {Warning, "Redis", "Redis is 5s behind this machine."},
-		"connections": {Warning, "", "101 shoppers are expected; 2 running instances can hold 100 connections."},
+		"connections": {Warning, "", "101 shoppers are expected; the shop can hold 100 connections (running instances: 2)."},
 		"backup":      {Warning, "", "Postgres archives nothing (archive_mode is off): a lost disk loses every order since the last backup."},
 		"alarms":      {Warning, "preflight-test item 7", ""},
 

@@ -267,10 +267,10 @@ func (s Servers) connections(ctx context.Context, need Need) ([]Finding, error) 
 		return nil, err
 	}
 	if need.Shoppers == 0 {
-		return []Finding{{OK, "", fault.T("{instances} running instances can hold {most} connections. Enter the expected number of shoppers to compare.",
+		return []Finding{{OK, "", fault.T("The shop can hold {most} connections (running instances: {instances}). Enter the expected number of shoppers to compare.",
 			"运行中的 {instances} 个实例可承载 {most} 个连接；未填写预计人数，未作比较。", "instances", shop.Instances, "most", shop.Clients)}}, nil
 	}
-	f := Finding{OK, "", fault.T("{expected} shoppers are expected; {instances} running instances can hold {most} connections.",
+	f := Finding{OK, "", fault.T("{expected} shoppers are expected; the shop can hold {most} connections (running instances: {instances}).",
 		"预计 {expected} 人；运行中的 {instances} 个实例可承载 {most} 个连接。", "expected", need.Shoppers, "instances", shop.Instances, "most", shop.Clients)}
 	if int64(need.Shoppers) > shop.Clients {
 		f.Level = Warning
@@ -292,7 +292,7 @@ func (s Servers) postgresConnections(ctx context.Context, _ Need) ([]Finding, er
 		FROM pg_settings WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')`).Scan(&free); err != nil {
 		return nil, fmt.Errorf("read the connections of Postgres: %w", err)
 	}
-	f := Finding{OK, "", fault.T("{instances} running instances open up to {wanted} connections to Postgres, which has {free} for them.",
+	f := Finding{OK, "", fault.T("The shop opens up to {wanted} connections to Postgres, which has {free} for it (running instances: {instances}).",
 		"运行中的 {instances} 个实例最多打开 {wanted} 个数据库连接，Postgres 可提供 {free} 个。", "instances", shop.Instances, "wanted", shop.Connections, "free", free)}
 	if shop.Connections > free {
 		f.Level = Warning

@@ -3,6 +3,8 @@ package loadgen
 import (
 	"sync"
 	"time"
+
+	"stampede/platform/base/app"
 )
 
 // trail records what one shopper learns after the attempt; shoppers in line and
@@ -51,10 +53,7 @@ func (t *trail) heard(status string, push bool, at time.Duration) {
 	if t.pushed == 0 {
 		t.pushed = at
 	}
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	app.Kick(t.wake)
 }
 
 // place records a place in line and reports whether it increased.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/platform/base/app"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/loadgen"
@@ -36,10 +37,7 @@ func NewConsole() *Console { return &Console{News: make(chan struct{}, 1)} }
 func (c *Console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	select {
-	case c.News <- struct{}{}:
-	default:
-	}
+	app.Kick(c.News)
 	return c.buf.Write(p)
 }
 
