@@ -355,7 +355,7 @@ func TestBooksProbeFindsDifferenceThatLasts(t *testing.T) {
 	`)
 	require.NoError(t, testutil.GatherAndCompare(s.metrics, figures, "stampede_inventory_books_difference_units"))
 	s.store.DiffersFor = 0
-	glance("[{I2 item 1 nothing stuck: available 14, but Redis has remaining 15 + in flight 0 + release pending 0: the difference is -1.}]")
+	glance("[{sums of item 1 nothing stuck: available 14, but Redis has remaining 15 + in flight 0 + release pending 0: the difference is -1.}]")
 	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.StateKey(), "remaining", -1).Err())
 	glance("[]")
 }

@@ -22,7 +22,7 @@ const (
 // difference lasts and a read of the item's books confirms it.
 func (s *Service) BooksProbe() alarm.Probe {
 	since := map[int64]time.Time{}
-	return alarm.Probe{Alarm: alarm.BooksBroken, Every: glanceEvery, Shared: true, Look: func(ctx context.Context) ([]alarm.Finding, error) {
+	return alarm.Probe{Alarm: alarm.BooksBroken, Every: glanceEvery, Shared: true, Lease: "books-sums", Look: func(ctx context.Context) ([]alarm.Finding, error) {
 		return s.glance(ctx, since)
 	}}
 }
@@ -66,7 +66,7 @@ func (s *Service) glance(ctx context.Context, since map[int64]time.Time) (found 
 			continue
 		}
 		found = append(found, alarm.Finding{
-			Subject: fmt.Sprintf("I2 item %d", itemID), Detail: fmt.Sprintf("nothing stuck: %s", stuckRow(row)),
+			Subject: fmt.Sprintf("sums of item %d", itemID), Detail: fmt.Sprintf("nothing stuck: %s", stuckRow(row)),
 		})
 	}
 	s.differ.Set(float64(items))

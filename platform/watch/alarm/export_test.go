@@ -37,5 +37,8 @@ func Contain(hours string, t time.Time) (bool, error) {
 	return h.contain(t), err
 }
 
+// Repeating makes a watch raise a lasting finding again each time.
+func Repeating(w *Watch, every time.Duration) *Watch { w.repeat = every; return w }
+
 // Publish publishes the incidents that have no event yet.
 var Publish = publish

@@ -1,6 +1,7 @@
 package alarm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/lease"
+	"stampede/platform/watch/alarm/internal/alarmdb"
 )
 
 // Finding is one subject with a problem.
@@ -29,8 +31,10 @@ type Probe struct {
 	// raises after one check.
 	For time.Duration
 	// Shared means that the finding is the same for every instance: one of them
-	// checks, under a lease.
+	// checks, under the lease called Lease.
 	Shared bool
+	// Lease tells a shared probe from the others of its alarm; of one lease only one is ever checked.
+	Lease string
 	// Look returns the current findings, none when all is well. It may take as long
 	// as lookTimeout. An error means that it could not check, or not completely,
 	// which is not a finding: the cause of the failure has a separate probe.
@@ -51,6 +55,9 @@ const (
 	// mostFindings bounds the rows of one check. Above it the first ones show the
 	// problem.
 	mostFindings = 20
+	// abandonedAfter is how many of its intervals a finding must not have been raised
+	// again before it is over, if the watch that raised it does not live to say so.
+	abandonedAfter = 3
 	// leaseRoom is how much longer than two checks a lease lasts, so that a busy
 	// instance keeps it and a dead one is replaced soon.
 	leaseRoom = 10 * time.Second
@@ -62,12 +69,21 @@ type Watch struct {
 	log    *slog.Logger
 	holder string
 	probes []Probe
+	repeat time.Duration // repeatEvery, except in tests
 	late   Late
 }
 
-// NewWatch makes a Watch.
+// NewWatch makes a Watch. Two shared probes of one alarm without a lease each are a programming
+// error, which panics.
 func NewWatch(pool *pgxpool.Pool, log *slog.Logger, probes ...Probe) *Watch {
-	return &Watch{pool: pool, log: log, holder: ids.New().String(), probes: probes}
+	leases := map[string]bool{}
+	for _, p := range probes {
+		if p.Shared && leases[p.lease()] {
+			panic("alarm: two shared probes have the lease " + p.lease())
+		}
+		leases[p.lease()] = leases[p.lease()] || p.Shared
+	}
+	return &Watch{pool: pool, log: log, holder: ids.New().String(), probes: probes, repeat: repeatEvery}
 }
 
 // Run runs each probe in a separate goroutine, so that a slow one does not delay the
@@ -95,60 +111,88 @@ func (w *Watch) recordLate(ctx context.Context) error {
 	}.Run(ctx)
 }
 
+func (p Probe) lease() string { return "alarm:" + cmp.Or(p.Lease, string(p.Alarm.Code)) }
+
 // seen is what a watch remembers of a subject in the last findings.
 type seen struct {
 	since, last, raised time.Time
 	detail              string
 }
 
-// watch runs one probe until ctx ends; found contains the current findings.
+// watching is what the watch of one probe remembers.
+type watching struct {
+	found   map[string]*seen // the current findings
+	sweepAt time.Time        // when alarms that an earlier watch left open are over; zero before the first look
+	swept   bool
+}
+
+// watch runs one probe until ctx ends.
 func (w *Watch) watch(ctx context.Context, p Probe) {
-	found := map[string]*seen{}
+	var state watching
+	begin := func() { state = watching{found: map[string]*seen{}} }
+	begin()
 	log := w.log.With("code", string(p.Alarm.Code))
 	loop := app.Loop{Every: p.Every, Log: log, Failed: "probe's lease cannot be read, nothing is checked", Do: func(ctx context.Context) error {
-		w.look(ctx, p, found)
+		w.look(ctx, p, &state)
 		return nil
 	}}
 	if !p.Shared {
 		_ = loop.Run(ctx) // ends only with ctx
 		return
 	}
-	elector := lease.Elector{DB: w.pool, Name: "alarm:" + string(p.Alarm.Code), Holder: w.holder, TTL: 2*p.Every + leaseRoom}
-	_ = elector.Lead(ctx, loop, func() { clear(found) }) // another instance tracks the findings then
+	elector := lease.Elector{DB: w.pool, Name: p.lease(), Holder: w.holder, TTL: 2*p.Every + leaseRoom}
+	_ = elector.Lead(ctx, loop, begin) // another instance tracks the findings then
 }
 
-func (w *Watch) look(ctx context.Context, p Probe, found map[string]*seen) {
+func (w *Watch) look(ctx context.Context, p Probe, state *watching) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	findings, err := p.Look(ctx)
-	if err != nil {
-		w.warn(ctx, p.Alarm, err)
-		if len(findings) == 0 {
-			return // the state is unknown, so no finding is over
-		}
-	}
-	findings = findings[:min(len(findings), mostFindings)]
 	now := time.Now()
 	still := make(map[string]bool, len(findings))
-	for _, f := range findings {
+	for i, f := range findings {
 		still[f.Subject] = true
-		s := found[f.Subject]
+		s := state.found[f.Subject]
 		if s == nil {
+			if i >= mostFindings {
+				continue
+			}
 			s = &seen{since: now}
-			found[f.Subject] = s
+			state.found[f.Subject] = s
 		}
 		s.last, s.detail = now, f.Detail
-		if now.Sub(s.since) < p.For || !s.raised.IsZero() && now.Sub(s.raised) < repeatEvery {
+		if now.Sub(s.since) < p.For || !s.raised.IsZero() && now.Sub(s.raised) < w.repeat {
 			continue
 		}
 		s.raised = now
 		w.log.ErrorContext(ctx, "alarm raised", "code", string(p.Alarm.Code), "subject", f.Subject, "detail", f.Detail)
 		w.raise(ctx, occurrence{p.Alarm, f.Subject, f.Detail, s.since, now, 1, false})
 	}
-	for subject, s := range found {
+	if err != nil {
+		w.warn(ctx, p.Alarm, err)
+		return // what was not checked is not over
+	}
+	for subject, s := range state.found {
 		if !still[subject] {
-			delete(found, subject)
+			delete(state.found, subject)
 			w.over(ctx, p.Alarm, subject, s, now)
+		}
+	}
+	w.sweep(ctx, p, state, now)
+}
+
+// sweep ends the alarms that are open since a watch stopped in between: this one did not find
+// them, and no other instance has raised them again.
+func (w *Watch) sweep(ctx context.Context, p Probe, state *watching, now time.Time) {
+	quiet := abandonedAfter * max(w.repeat, p.Every)
+	switch {
+	case state.swept || p.Lease != "": // the other probe of the alarm sweeps
+	case state.sweepAt.IsZero():
+		state.sweepAt = now.Add(quiet)
+	case now.After(state.sweepAt):
+		err := alarmdb.New(w.pool).EndAbandoned(ctx, alarmdb.EndAbandonedParams{Code: string(p.Alarm.Code), Quiet: quiet})
+		if state.swept = err == nil; err != nil {
+			w.warn(ctx, p.Alarm, err)
 		}
 	}
 }

@@ -67,6 +67,69 @@ func TestFindingIsRaisedWhenItHasLasted(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool { return raised(t, pool, fenced)[0].Count == 2 }, "the other instance continues")
 }
 
+// Two probes of one alarm both look, each under its own lease.
+func TestTwoSharedProbesOfOneAlarm(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	var looks [2]atomic.Int64
+	probe := func(i int, lease string) alarm.Probe {
+		return alarm.Probe{Alarm: fenced, Every: 20 * time.Millisecond, Shared: true, Lease: lease, Look: func(context.Context) ([]alarm.Finding, error) {
+			looks[i].Add(1)
+			return nil, nil
+		}}
+	}
+	watch(t, pool, probe(0, ""), probe(1, "second"))
+	pgtest.Eventually(t, 30*time.Second, func() bool { return looks[0].Load() > 0 && looks[1].Load() > 0 }, "both to look")
+	defer func() { require.Equal(t, "one lease for both", recover() != nil, true) }()
+	alarm.NewWatch(pool, slog.New(slog.DiscardHandler), probe(0, ""), probe(1, ""))
+}
+
+// A subject that was not checked, or that others pushed out of the bound, is not over; one
+// that a watch before this one has found is, unless another instance still finds it.
+func TestWhatIsOver(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	pgtest.Exec(t, pool, `INSERT INTO platform.alarms (code, subject, severity, next_action, opened_at, last_seen)
+		SELECT $1, subject, 'warning', 'none', statement_timestamp() - interval '2 hours', last FROM (VALUES
+		('left by another', statement_timestamp() - interval '1 hour'),
+		('found by another', statement_timestamp() + interval '1 hour')) v(subject, last)`, fenced.Code)
+	var looks, fresh atomic.Int64
+	w := alarm.Repeating(alarm.NewWatch(pool, slog.New(slog.DiscardHandler), alarm.Probe{
+		Alarm: fenced, Every: 20 * time.Millisecond, Look: func(context.Context) (found []alarm.Finding, err error) {
+			if looks.Add(1) > 3 { // until then all is found, for longer than one look
+				if fresh.Load() == 0 {
+					return []alarm.Finding{{Subject: "item 0"}}, errors.New("the others could not be checked")
+				}
+				found = append(found, alarm.Finding{Subject: "one more, first"})
+			}
+			for i := range 20 {
+				found = append(found, alarm.Finding{Subject: fmt.Sprintf("item %d", i)})
+			}
+			return found, nil
+		},
+	}), time.Millisecond)
+	pgtest.Work(t, w.Run)
+	over := func() (subjects []string) {
+		for _, a := range raised(t, pool, fenced) {
+			if pgtest.Read[bool](t, pool, `SELECT over_at IS NOT NULL FROM platform.alarms WHERE code = $1 AND subject = $2`, fenced.Code, a.Subject) {
+				subjects = append(subjects, a.Subject)
+			}
+		}
+		return subjects
+	}
+	look := func(what string) {
+		t.Helper()
+		from := looks.Load()
+		pgtest.Eventually(t, 30*time.Second, func() bool { return looks.Load() > from+5 }, what)
+	}
+	look("looks of which some fail")
+	require.Equal(t, "over after a check that was not complete", fmt.Sprint(over()), "[]")
+	fresh.Store(1)
+	look("looks that find one more")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(over()) > 0 }, "the alarm that was left open to be over")
+	require.Equal(t, "over", fmt.Sprint(over()), "[left by another]")
+}
+
 // A real stream without a consumer.
 func TestFullStreamOfGrantsIsAnAlarm(t *testing.T) {
 	t.Parallel()

@@ -302,6 +302,22 @@ func (q *Queries) CountOpenAlarms(ctx context.Context) ([]CountOpenAlarmsRow, er
 	return items, nil
 }
 
+const endAbandoned = `-- name: EndAbandoned :exec
+UPDATE platform.alarms SET over_at = last_seen
+WHERE code = $1 AND over_at IS NULL AND last_seen > opened_at AND last_seen BETWEEN statement_timestamp() - interval '1 day' AND statement_timestamp() - $2::interval
+`
+
+type EndAbandonedParams struct {
+	Code  string
+	Quiet time.Duration
+}
+
+// One that a single check found says nothing of its end. A problem that is found again is open again.
+func (q *Queries) EndAbandoned(ctx context.Context, arg EndAbandonedParams) error {
+	_, err := q.db.Exec(ctx, endAbandoned, arg.Code, arg.Quiet)
+	return err
+}
+
 const publishIncidents = `-- name: PublishIncidents :many
 UPDATE platform.alarms a SET published_incident = a.incident
 FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident AND u.severity <> 'info' ORDER BY u.id LIMIT $1 FOR UPDATE SKIP LOCKED) due
