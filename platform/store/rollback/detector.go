@@ -33,6 +33,9 @@ import (
 const (
 	// markKey is where Redis remembers: "<id of the database>:<heartbeat>".
 	markKey = "heartbeat"
+	// aheadKey is "<id of the database>:<heartbeats by which it went back>", from when a running
+	// server sees that until a start has emptied Redis: Postgres counts on, and soon passes markKey's.
+	aheadKey = "heartbeat-ahead"
 	// Every is how often a server counts a heartbeat. It bounds how far
 	// Postgres can go back undetected; each heartbeat costs a commit.
 	Every = 2 * time.Second
@@ -64,8 +67,7 @@ type Detector struct {
 	last  int64 // the highest heartbeat this process has seen
 
 	// behind is the number of heartbeats by which Postgres went back since
-	// Open, 0 if it did not. Redis then keeps the earlier heartbeat, so that
-	// the next start detects it.
+	// Open, 0 if it did not.
 	behind int64
 	raised bool // the alarm was raised for it
 }
@@ -90,7 +92,11 @@ func Start(ctx context.Context, a *app.App, db *pgxpool.Pool, rdb redis.Universa
 // again.
 func Open(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, own []string, raise Raise, log *slog.Logger) (*Detector, error) {
 	d := &Detector{db: db, rdb: rdb, own: own, alarm: raise, log: log}
-	id, seen, err := d.mark(ctx)
+	id, seen, err := d.remembered(ctx, markKey)
+	if err != nil {
+		return nil, err
+	}
+	wentBack, behind, err := d.remembered(ctx, aheadKey)
 	if err != nil {
 		return nil, err
 	}
@@ -105,13 +111,16 @@ func Open(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, own 
 	case id == "":
 	case id != mine.ID:
 		return nil, foreignError{}
-	case seen > mine.Beat:
-		if err := d.empty(ctx, seen-mine.Beat); err != nil {
+	case seen > mine.Beat || wentBack == mine.ID:
+		if err := d.empty(ctx, max(seen-mine.Beat, behind)); err != nil {
 			return nil, err
 		}
 	}
 	if err := d.count(ctx); err != nil {
 		return nil, err
+	}
+	if err := rdb.Del(ctx, aheadKey).Err(); err != nil {
+		return nil, fmt.Errorf("rollback: delete %s: %w", aheadKey, err)
 	}
 	return d, nil
 }
@@ -136,13 +145,16 @@ func (d *Detector) count(ctx context.Context) error {
 		if d.raised {
 			return nil
 		}
+		if err := d.remember(ctx, aheadKey, counted.ID, d.behind); err != nil {
+			return err
+		}
 		err := d.alarm(ctx, d.db, subject, "Postgres went back by "+heartbeats(d.behind)+
 			" while a server was running. Redis still contains what was sold in between.")
 		d.raised = err == nil
 		return err
 	}
 	d.last = counted.Beat
-	return d.remember(ctx, counted.ID, counted.Beat)
+	return d.remember(ctx, markKey, counted.ID, counted.Beat)
 }
 
 // empty deletes our keys, on every primary of a cluster. It raises the alarm
@@ -200,27 +212,27 @@ func heartbeats(n int64) string {
 	return fmt.Sprintf("%d heartbeats (each server counts one every %s)", n, Every)
 }
 
-// mark returns what Redis remembers; id is empty if it remembers nothing.
-func (d *Detector) mark(ctx context.Context) (id string, heartbeat int64, err error) {
-	raw, err := d.rdb.Get(ctx, markKey).Result()
+// remembered returns what Redis remembers under a key; id is empty if it remembers nothing.
+func (d *Detector) remembered(ctx context.Context, key string) (id string, beats int64, err error) {
+	raw, err := d.rdb.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
 		return "", 0, nil
 	}
 	if err != nil {
-		return "", 0, fmt.Errorf("rollback: read %s: %w", markKey, err)
+		return "", 0, fmt.Errorf("rollback: read %s: %w", key, err)
 	}
 	id, count, _ := strings.Cut(raw, ":")
-	if heartbeat, err = strconv.ParseInt(count, 10, 64); err != nil {
-		return "", 0, fmt.Errorf("rollback: read %s: %w", markKey, err)
+	if beats, err = strconv.ParseInt(count, 10, 64); err != nil {
+		return "", 0, fmt.Errorf("rollback: read %s: %w", key, err)
 	}
-	return id, heartbeat, nil
+	return id, beats, nil
 }
 
-// remember writes the mark to Redis after the commit: the mark may lag behind
-// Postgres and is never ahead of it.
-func (d *Detector) remember(ctx context.Context, id string, heartbeat int64) error {
-	if err := d.rdb.Set(ctx, markKey, id+":"+strconv.FormatInt(heartbeat, 10), 0).Err(); err != nil {
-		return fmt.Errorf("rollback: write %s: %w", markKey, err)
+// remember writes a key of Redis after the commit: the mark may lag behind Postgres and is
+// never ahead of it.
+func (d *Detector) remember(ctx context.Context, key, id string, beats int64) error {
+	if err := d.rdb.Set(ctx, key, id+":"+strconv.FormatInt(beats, 10), 0).Err(); err != nil {
+		return fmt.Errorf("rollback: write %s: %w", key, err)
 	}
 	return nil
 }

@@ -126,8 +126,8 @@ var (
 	DatabaseWentBack = Define("database-went-back", Critical,
 		fault.T("Postgres is older than the state that Redis was filled from: a backup was restored, or a replica without the last commits took over.",
 			"Postgres 的数据早于 Redis 加载时的状态：可能恢复了备份，或由缺少最近提交的从库接管。"),
-		fault.T("If the detail says that Redis was emptied, run `stampede verify`. Otherwise first restart the servers one by one: each start detects the rollback and refills Redis. Compare the lost time with the payment provider's statement.",
-			"若详情说明 Redis 已清空，请运行 `stampede verify`；否则先逐台重启服务，每次启动都会发现回退并重新填充 Redis。请用支付渠道账单核对丢失的时段。"))
+		fault.T("If the detail says that Redis was emptied, run `stampede verify`. Otherwise first restart the servers one by one: the first start empties and refills Redis. Compare the lost time with the payment provider's statement.",
+			"若详情说明 Redis 已清空，请运行 `stampede verify`；否则先逐台重启服务，第一台启动时会清空并重新填充 Redis。请用支付渠道账单核对丢失的时段。"))
 	DiskNearlyFull = Define("disk-nearly-full", Critical,
 		fault.T("The disk has less free space than the streams may still need.",
 			"磁盘剩余空间少于消息流可能需要的空间。"),

@@ -89,15 +89,16 @@ export class Follower {
   }
 
   // #open settles when a socket is closed; it fails if that never opened. A browser cannot
-  // set a header on it, so the token travels as a subprotocol.
+  // set a header on it, so the token travels as a subprotocol. A server that is full opens a
+  // socket and closes it without a message.
   #open(token) {
     const url = at("/api/v1/ws");
     url.protocol = url.protocol.replace("http", "ws");
     return new Promise((closed, fails) => {
       const socket = (this.#socket = new WebSocket(url, ["stampede.v1", `bearer.${token}`]));
-      socket.onopen = () => { this.#retry = 0; socket.onclose = closed; };
+      socket.onopen = () => { socket.onclose = closed; };
       socket.onclose = fails;
-      socket.onmessage = (e) => this.#told(JSON.parse(e.data));
+      socket.onmessage = (e) => { this.#retry = 0; this.#told(JSON.parse(e.data)); };
     });
   }
 
