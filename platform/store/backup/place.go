@@ -165,10 +165,10 @@ func (b *bucket) String() string {
 
 func (b *bucket) Put(ctx context.Context, name string, write func(io.Writer) error) (size int64, err error) {
 	key := path.Join(b.prefix, name)
-	if _, err := b.client.StatObject(ctx, b.name, key, minio.StatObjectOptions{}); err == nil {
-		return 0, fmt.Errorf("%s/%s exists already", b, name)
-	} else if code := minio.ToErrorResponse(err).Code; code != minio.NoSuchKey {
+	if _, exists, err := b.find(ctx, key); err != nil {
 		return 0, fmt.Errorf("look into %s: %w", b, err)
+	} else if exists {
+		return 0, fmt.Errorf("%s/%s exists already", b, name)
 	}
 	from, to := io.Pipe()
 	written := make(chan error, 1)
@@ -185,14 +185,25 @@ func (b *bucket) Put(ctx context.Context, name string, write func(io.Writer) err
 	if err != nil {
 		return 0, fmt.Errorf("upload to %s: %w", b, err)
 	}
-	kept, err := b.client.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
-	if err == nil && kept.Size != up.Size {
-		err = fmt.Errorf("it has %d of %d bytes", kept.Size, up.Size)
+	kept, _, err := b.find(ctx, key)
+	if err == nil && kept != up.Size {
+		err = fmt.Errorf("it has %d of %d bytes", kept, up.Size)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%s took the upload and does not have it: %w", b, err)
 	}
 	return up.Size, nil
+}
+
+// find returns an object's size, if it exists. It lists, because to ask for the object itself a key
+// needs the right to read it.
+func (b *bucket) find(ctx context.Context, key string) (size int64, exists bool, err error) {
+	for o := range b.client.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: key}) {
+		if o.Err != nil || o.Key == key {
+			return o.Size, o.Err == nil, o.Err
+		}
+	}
+	return 0, false, nil
 }
 
 // below begins the keys of the bucket's backups.

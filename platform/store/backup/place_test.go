@@ -24,11 +24,14 @@ import (
 	"stampede/platform/workshop/require"
 )
 
+// unreadable is a bucket whose key has no other rights than the handbook wants.
+const unreadable = "unreadable"
+
 // Both kinds of place keep a backup whole or not at all, and delete the oldest and nothing else.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	server := bucket(t)
-	for kind, place := range map[string]string{"folder": filepath.Join(t.TempDir(), "new"), "bucket": server + "/shop/nightly", "bucket without a prefix": server + "/other"} {
+	for kind, place := range map[string]string{"folder": filepath.Join(t.TempDir(), "new"), "bucket": server + "/shop/nightly", "bucket without a prefix": server + "/other", unreadable: server + "/unreadable/nightly"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			at, err := backup.At(place)
@@ -66,6 +69,9 @@ func TestPlaces(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "what is left", left, []string{ahead, names[2], names[1]})
 			require.Equal(t, "what is left of those that ended with their process", unfinished(), []string{"2026-11-29T130000Z.stampede.age", "other file"})
+			if kind == unreadable {
+				return
+			}
 			for _, name := range []string{names[1], "other file"} {
 				r, err := at.Open(t.Context(), name)
 				require.NoError(t, err)
@@ -93,8 +99,8 @@ func TestBucketLosesTheUpload(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		said := ""
 		switch {
-		case r.Method == http.MethodHead:
-			w.WriteHeader(http.StatusNotFound)
+		case r.Method == http.MethodGet:
+			said = `<ListBucketResult><Name>shop</Name></ListBucketResult>`
 		case r.Method == http.MethodPut:
 			w.Header().Set("ETag", `"x"`)
 		case r.URL.Query().Has("uploads"):
@@ -183,12 +189,20 @@ func TestRestoresFromABucket(t *testing.T) {
 	}
 }
 
-// bucket starts a stand-in for an object storage, which verifies signatures, with the buckets shop and other.
+// bucket starts a stand-in for an object storage, which verifies signatures, with the buckets shop, other and
+// unreadable.
 func bucket(t *testing.T) (url string) {
 	t.Helper()
 	store := s3mem.New()
-	require.NoError(t, errors.Join(store.CreateBucket(t.Context(), "shop"), store.CreateBucket(t.Context(), "other")))
-	server := httptest.NewServer(gofakes3.New(store, gofakes3.WithV4Auth(map[string]string{"the-key": "the-secret"})).Server())
+	require.NoError(t, errors.Join(store.CreateBucket(t.Context(), "shop"), store.CreateBucket(t.Context(), "other"), store.CreateBucket(t.Context(), unreadable)))
+	s3 := gofakes3.New(store, gofakes3.WithV4Auth(map[string]string{"the-key": "the-secret"})).Server()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if object, _ := strings.CutPrefix(r.URL.Path, "/"+unreadable+"/"); (r.Method == http.MethodGet || r.Method == http.MethodHead) && object != r.URL.Path && object != "" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		s3.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	return "s3://the-key:the-secret@" + server.Listener.Addr().String()
