@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/backup"
@@ -79,6 +80,9 @@ func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
 	if err != nil {
 		return err
 	}
+	if stack.DatabaseURL != "" && c.SigningKey == "" && c.DatabaseURL != "" && c.DatabaseURL != stack.DatabaseURL {
+		return fmt.Errorf("--database-url is not the shop in %s, whose signing key no other shop's backup should contain: give --signing-key, too", c.Data)
+	}
 	databaseURL := cmp.Or(c.DatabaseURL, stack.DatabaseURL)
 	if databaseURL == "" {
 		return errNoDatabase
@@ -132,6 +136,7 @@ type Restore struct {
 	DatabaseURL string `env:"STAMPEDE_DATABASE_URL" help:"Instead of --data: an empty database, for stampede serve." secret:""`
 	KeyTo       string `type:"path" placeholder:"FILE" help:"With --database-url: write the shop's signing key to this new file."`
 	RunAs       string `env:"STAMPEDE_RUN_AS" help:"As of stampede run."`
+	Trial       bool   `help:"Disable the webhooks of the restored shop, which else announces how its sales end."`
 }
 
 // Validate checks the flags.
@@ -176,6 +181,9 @@ func (c *Restore) Run(ctx context.Context, io Streams, last *lastResort) (err er
 	if err != nil {
 		return err
 	}
+	if c.Trial {
+		next += ". Its webhooks are disabled"
+	}
 	_, err = fmt.Fprintf(io.Out, "Restored the shop as it was at %s. %s.\n", from.Made.Format("2006-01-02 15:04:05 UTC"), next)
 	return err
 }
@@ -187,8 +195,23 @@ func (c *Restore) intoDatabase(ctx context.Context, from *backup.Backup, tool st
 	if err := newFile(c.KeyTo, from.SigningKey); err != nil {
 		return fmt.Errorf("keep the signing key: %w", err)
 	}
-	if err := from.Restore(ctx, tool, c.DatabaseURL); err != nil {
+	if err := c.put(ctx, from, tool, c.DatabaseURL); err != nil {
 		return errors.Join(err, os.Remove(c.KeyTo))
+	}
+	return nil
+}
+
+func (c *Restore) put(ctx context.Context, from *backup.Backup, tool, databaseURL string) error {
+	if err := from.Restore(ctx, tool, databaseURL); err != nil || !c.Trial {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err == nil {
+		_, err = conn.Exec(ctx, "UPDATE notify.webhooks SET enabled = false")
+		err = errors.Join(err, conn.Close(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("the shop is restored, but its webhooks are not disabled: %w", err)
 	}
 	return nil
 }
@@ -204,7 +227,7 @@ func (c *Restore) intoFolder(ctx context.Context, from *backup.Backup, tool stri
 			err = fmt.Errorf("%w; delete %s before you try again", err, c.Data)
 		}
 	}()
-	if err := from.Restore(ctx, tool, parts.DatabaseURL); err != nil {
+	if err := c.put(ctx, from, tool, parts.DatabaseURL); err != nil {
 		return err
 	}
 	_, err = keepStack(parts.DataDir, Noted{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: from.SigningKey})

@@ -33,6 +33,7 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 		return b, b.Order(t, sale.ItemID)
 	}
 	first, kept := buys(in, 1)
+	in.Do(t, http.MethodPost, "/api/v1/admin/webhooks", shop.Mint(t, 1, auth.Admin), map[string]any{"url": "https://shop.example/"}, http.StatusCreated)
 	rdb := pgtest.RedisAt(t, redisURL)
 	file, key := backUp(t, databaseURL)
 	beat := rdb.Get(t.Context(), "heartbeat").Val()
@@ -121,11 +122,14 @@ func restore(t *testing.T, file, key, databaseURL string) {
 	require.Contains(t, "a second time", into(1, file, key), "not empty")
 
 	data := shop.DataDir(t)
-	shop.Command(t, 0, "restore", file, "--key="+key, "--data="+data)
+	require.Contains(t, "a trial", shop.Command(t, 0, "restore", file, "--key="+key, "--data="+data, "--trial"), "webhooks are disabled")
+	shop.Command(t, 1, "backup", "--to="+dir, "--database-url="+databaseURL, "--data="+data, "--new-key="+filepath.Join(dir, "of another shop")) // without its key
 	p := shop.StartRun(t, data)
 	p.AwaitReady(t)
 	shop.Command(t, 0, "verify", "--data="+data)
 	sold := string(shop.Exchange(t, http.MethodGet, p.URL+"/api/v1/admin/orders", shop.Mint(t, 1, auth.Operator), "").Raw)
+	hooks := string(shop.Exchange(t, http.MethodGet, p.URL+"/api/v1/admin/webhooks", shop.Mint(t, 1, auth.Admin), "").Raw)
+	require.Contains(t, "the webhooks of a trial", hooks, `"enabled":false`)
 	require.Contains(t, "the orders of the restored shop", sold, `"status":"pending_payment"`)
 	require.Equal(t, "exit code after Ctrl-C", p.End(t, syscall.SIGINT, 30*time.Second), 0)
 }
