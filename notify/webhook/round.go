@@ -77,7 +77,7 @@ func (s *Service) round(ctx context.Context, id int64) (more bool, err error) {
 	return moved && (more || r.delivered) && r.failures < failuresOpen, err
 }
 
-// missed raises an alarm if events were deleted before the webhook had them.
+// missed raises an alarm if events after the cursor were deleted.
 func (s *Service) missed(ctx context.Context, w webhookdb.NotifyWebhook, from place) error {
 	dropped, err := outbox.DroppedPlace(ctx, s.deps.DB)
 	if err != nil || dropped == 0 || from.Message > dropped {
@@ -102,6 +102,7 @@ type work struct {
 	failures  int32 // in a row
 	delivered bool
 	gone      bool // the receiver answered 410
+	lost      int  // events that waited until the log deleted them
 	tried     []made
 	settled   []due
 	failed    []due // to wait after an attempt, which tried has
@@ -165,6 +166,7 @@ func (r *work) addWaiting(ctx context.Context, waiting []webhookdb.NotifyWebhook
 			r.add(t)
 		} else {
 			r.settled = append(r.settled, t) // it is deleted for its age
+			r.lost++
 		}
 	}
 	return nil
@@ -307,6 +309,12 @@ func (r *work) note(ctx context.Context, from, next place) (moved bool, err erro
 				return err
 			}
 			if err := alarmDisabled.Raise(ctx, tx, subjectOf(w.ID), hostOf(w.Url)); err != nil {
+				return err
+			}
+		}
+		if r.lost > 0 { // missed, which compares the cursor, does not see them
+			says := fmt.Sprintf("%d events that waited for another try are deleted.", r.lost)
+			if err := alarmMissed.Raise(ctx, tx, subjectOf(w.ID), says); err != nil {
 				return err
 			}
 		}

@@ -631,6 +631,16 @@ func TestFeedGoesOnWhereItEnded(t *testing.T) {
 	_, err := b.round(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, "alarms about "+hook, b.alarms(alarmMissed), 1)
+
+	// What waits for another try is behind the cursor.
+	require.Equal(t, "events wait", b.state(hook)["waiting"].(float64) > 0, true)
+	for _, statement := range []string{`DELETE FROM platform.outbox`, `UPDATE notify.webhooks SET next_try = NULL`, `DELETE FROM platform.alarms`} {
+		pgtest.Exec(t, b.db, statement)
+	}
+	_, err = b.round(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, "alarms about what waited", b.alarms(alarmMissed), 1)
+	require.Contains(t, "their detail", pgtest.Read[string](t, b.db, `SELECT detail FROM platform.alarms`), "waited")
 }
 
 // A key that is revoked while its holder waits for the next event gets none.
