@@ -6,6 +6,9 @@ SELECT login, @why::text, clock_timestamp() + @keep::interval FROM unnest(@login
 INSERT INTO auth.revocations (user_id, issued_before, why, expires_at)
 VALUES (@user_id::bigint, @issued_before::timestamptz, @why, clock_timestamp() + @keep::interval);
 
+-- name: UserRevoked :one
+SELECT EXISTS (SELECT FROM auth.revocations WHERE user_id = @user_id::bigint AND issued_before >= @issued::timestamptz);
+
 -- name: RevocationsSince :many
 -- The rows that no earlier read returned, and a few that one did. The join returns one row even if there is nothing new,
 -- for the horizon.

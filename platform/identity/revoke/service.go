@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/revoke/internal/revokedb"
+	"stampede/platform/store/pg"
 	"stampede/platform/store/pulse"
 )
 
@@ -84,6 +85,16 @@ func (s *Service) User(ctx context.Context, tx pgx.Tx, why string, user int64) e
 		return fmt.Errorf("revoke: end a user's tokens: %w", err)
 	}
 	return nil
+}
+
+// UserEnded reports whether every token of a user that was issued at a time has ended, by the rows: memory may be behind
+// another instance, or what the caller's lock waited for.
+func (s *Service) UserEnded(ctx context.Context, db pg.DB, user int64, issued time.Time) (bool, error) {
+	ended, err := revokedb.New(db).UserRevoked(ctx, revokedb.UserRevokedParams{UserID: user, Issued: issued})
+	if err != nil {
+		return false, fmt.Errorf("revoke: read a user's revocations: %w", err)
+	}
+	return ended, nil
 }
 
 var errUnread = fault.Plain(fault.Unavailable,

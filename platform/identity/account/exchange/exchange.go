@@ -65,7 +65,9 @@ type Deps struct {
 	Guard  *guard.Guard
 	Logins *login.Service
 	// Revocations know when all logins of a user were ended.
-	Revocations auth.Revocations
+	Revocations interface {
+		UserEnded(ctx context.Context, db pg.DB, user int64, issued time.Time) (bool, error)
+	}
 }
 
 // Service exchanges. Safe for concurrent use.
@@ -196,7 +198,7 @@ func (s *Service) Prove(ctx context.Context, user int64, token string) error {
 	if err != nil {
 		return account.Failed("user of a subject", err)
 	}
-	return s.current(ctx, user, who.issued)
+	return s.current(ctx, s.deps.Store.DB, user, who.issued)
 }
 
 type userInput struct {
@@ -244,7 +246,9 @@ func (s *Service) open(ctx context.Context, issuer string, who identity, d login
 		if errors.Is(err, pgx.ErrNoRows) {
 			user, err = s.create(ctx, tx, issuer, who, name)
 		} else if err == nil {
-			err = s.current(ctx, user, who.issued)
+			if _, err = account.LockActive(ctx, tx, user); err == nil { // what ends all logins has ended them, or sees this one
+				err = s.current(ctx, tx, user, who.issued)
+			}
 		}
 		if err != nil {
 			return err
@@ -269,7 +273,7 @@ func (s *Service) open(ctx context.Context, issuer string, who identity, d login
 // logout at the shop or by staff: whoever has kept it must not begin another one. issued is
 // zero for a backend, which names its user at this moment, and for an issuer whose tokens
 // do not tell.
-func (s *Service) current(ctx context.Context, user int64, issued time.Time) error {
+func (s *Service) current(ctx context.Context, db pg.DB, user int64, issued time.Time) error {
 	if issued.IsZero() {
 		return nil
 	}
@@ -278,7 +282,7 @@ func (s *Service) current(ctx context.Context, user int64, issued time.Time) err
 	} else {
 		issued = now
 	}
-	ended, err := s.deps.Revocations.Revoked(ctx, auth.Principal{UserID: user, IssuedAt: issued})
+	ended, err := s.deps.Revocations.UserEnded(ctx, db, user, issued)
 	if ended {
 		err = ErrToken.Because(errors.New("exchange: the token is older than the end of the user's logins"))
 	}

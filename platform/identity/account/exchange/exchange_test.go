@@ -52,6 +52,14 @@ type bundle struct {
 func setup(t *testing.T, change ...func(*exchange.Settings)) *bundle {
 	t.Helper()
 	b := &bundle{Issuer: oidctest.New(t), t: t, db: pgtest.DB(t)}
+	pgtest.Work(t, b.instance(change...).Workers()[0].Run)
+	return b
+}
+
+// instance lets another process of the shop answer from now on, whose memory learns of no logout unless the workers run.
+func (b *bundle) instance(change ...func(*exchange.Settings)) *revoke.Service {
+	t := b.t
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	texts := config.Defaults[sms.Settings]()
 	texts.SMSSignature = "Stampede"
@@ -63,7 +71,6 @@ func setup(t *testing.T, change ...func(*exchange.Settings)) *bundle {
 	cfg.LoginURL = "https://shop.example/login" // it refuses no exchange
 	revocations := revoke.New(revoke.Deps{DB: b.db, Log: log, Metrics: prometheus.NewRegistry(), Clock: clock.System{}})
 	require.NoError(t, revocations.Load(t.Context()))
-	pgtest.Work(t, revocations.Workers()[0].Run)
 	store := &account.Store{DB: b.db, Revoke: revocations, Config: cfg, Log: log, Metrics: prometheus.NewRegistry()}
 	redis := pgtest.Redis(t)
 	g := guard.New(guard.Deps{Store: store, Redis: redis, Limits: ratelimit.New(redis, log, prometheus.NewRegistry())})
@@ -81,7 +88,7 @@ func setup(t *testing.T, change ...func(*exchange.Settings)) *bundle {
 	logins := login.New(store, g, factor.New(store, g), tokens)
 	logins.Routes(b.router)
 	exchange.New(set, exchange.Deps{Store: store, Guard: g, Logins: logins, Revocations: revocations}).Routes(b.router)
-	return b
+	return revocations
 }
 
 func (b *bundle) exchange(token string) httpxtest.Answer {
@@ -318,8 +325,11 @@ func TestAttackTokenThatOutlivesTheLogout(t *testing.T) {
 	}
 	kept := issued("u-1", time.Minute)
 	b.exchange(kept).Want(t, "before the logout", 200, "")
+	elsewhere := *b
+	elsewhere.instance()
 	logout("u-1")
 	b.exchange(kept).Want(t, "after it", 401, "bad-external-token")
+	elsewhere.exchange(kept).Want(t, "at an instance that has not read of it", 401, "bad-external-token")
 	b.exchange(issued("u-1", 2*time.Second)).Want(t, "a login of now, at an issuer whose clock is behind", 200, "")
 	b.exchange(issued("u-1", -20*time.Second)).Want(t, "and ahead", 200, "")
 	b.exchange(issued("u-2", time.Hour)).Want(t, "of another user", 200, "")

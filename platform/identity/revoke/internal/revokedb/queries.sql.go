@@ -99,3 +99,19 @@ func (q *Queries) RevokeUser(ctx context.Context, arg RevokeUserParams) error {
 	)
 	return err
 }
+
+const userRevoked = `-- name: UserRevoked :one
+SELECT EXISTS (SELECT FROM auth.revocations WHERE user_id = $1::bigint AND issued_before >= $2::timestamptz)
+`
+
+type UserRevokedParams struct {
+	UserID int64
+	Issued time.Time
+}
+
+func (q *Queries) UserRevoked(ctx context.Context, arg UserRevokedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, userRevoked, arg.UserID, arg.Issued)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
