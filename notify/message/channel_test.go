@@ -227,6 +227,30 @@ func (b *bundle) provider(srv *smstest.Server, name string) (calls func() int, h
 	return srv.Calls, func() { srv.Fail(smstest.None) }
 }
 
+// A carrier may charge an SMS whose answer got lost: the next batch has what is left.
+func TestUnclearAnswerUsesTheBudget(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	calls, _ := b.provider(smstest.Tencent(t, time.Now), "tencent")
+	b.rule(func(r *Rules) { r.Budget, r.BudgetPer, r.QuietUntil = 1, "day", r.QuietFrom })
+	text := map[string]any{"body": "{item}", "template": "1"}
+	b.ask(7, "admin", http.MethodPut, "/api/v1/admin/shopper-message-texts/reminder/sms/zh", text).Want(t, "text", 200, "")
+	before := 0
+	for i, phone := range []string{hangzhou, "+8613800138001"} {
+		b.opens(int64(5+i), 10*time.Minute, b.user(phone))
+		require.NoError(t, b.remind(t.Context()))
+		b.dueNow()
+		b.drain()
+		if i == 0 {
+			require.Contains(t, "dead", b.reasons(dead), "reminder: "+reasonUnclear)
+			before = calls()
+		}
+	}
+	require.Equal(t, "dropped, and calls for it", []any{b.reasons(dropped), calls() - before}, []any{"reminder: budget used up", 0})
+	counts := pgtest.Read[string](t, b.db, `SELECT concat_ws(' ', sum(sent), sum(parts), sum(dead)) FROM notify.message_days`)
+	require.Equal(t, "sent, SMS and dead", counts, "0 1 1")
+}
+
 // WeChat costs nothing: an offer goes by it when the budget of SMS is used up.
 func TestBudgetCountsSMSOnly(t *testing.T) {
 	t.Parallel()

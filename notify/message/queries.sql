@@ -21,7 +21,8 @@ RETURNING m.id, m.kind, m.about, m.user_id, m.order_no, m.facts, m.attempts, m.e
 
 -- name: Settle :exec
 -- Notes what became of claimed messages, and counts what has ended, in one order for all who do. What no channel was asked
--- about keeps what the last attempt said. One that was dropped or forgotten meanwhile names no recipient.
+-- about keeps what the last attempt said. One that was dropped or forgotten meanwhile names no recipient. One that may have been sent
+-- may be charged.
 WITH s AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@states::text[]) AS state, unnest(@reasons::text[]) AS reason, unnest(@channels::text[]) AS channel,
         unnest(@recipients::text[]) AS recipient, unnest(@parts::int[]) AS parts, unnest(@next_tries::timestamptz[]) AS next_try, unnest(@tried::int[]) AS tried,
@@ -33,10 +34,11 @@ WITH s AS (
         recipient = CASE WHEN m.state <> 'waiting' THEN '' WHEN s.state = 'waiting' AND s.channel = '' THEN m.recipient ELSE s.recipient END,
         parts = s.parts, by_mail = s.by_mail, others_away = s.others_away, next_try = s.next_try, attempts = m.attempts - 1 + s.tried, updated_at = clock_timestamp()
     FROM s WHERE m.id = s.id AND m.state IN ('waiting', 'dropped')
-    RETURNING m.kind, s.channel, s.state, s.parts
+    RETURNING m.kind, s.channel, s.state,
+        CASE WHEN s.state = 'sent' OR s.state = 'dead' AND starts_with(s.reason, @unclear::text) THEN s.parts ELSE 0 END AS charged
 )
 INSERT INTO notify.message_days AS d (day, kind, channel, sent, parts, dead, dropped)
-SELECT @day::date, kind, channel, count(*) FILTER (WHERE state = 'sent'), coalesce(sum(parts) FILTER (WHERE state = 'sent'), 0),
+SELECT @day::date, kind, channel, count(*) FILTER (WHERE state = 'sent'), sum(charged),
     count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'dropped')
 FROM settled WHERE state <> 'waiting' GROUP BY kind, channel ORDER BY kind, channel
 ON CONFLICT (day, kind, channel) DO UPDATE SET sent = d.sent + excluded.sent, parts = d.parts + excluded.parts,

@@ -349,7 +349,7 @@ func (b *work) send(ctx context.Context, row *messagedb.ClaimRow, letters []lett
 // settle notes what became of a batch. It ends even if ctx has, and tries as long as the claim lasts: what was sent must not
 // be sent again. What still waits when the claim has ended belongs to another process.
 func (s *Service) settle(ctx context.Context, q *messagedb.Queries, rows []messagedb.ClaimRow, outcomes []outcome, ends time.Time) error {
-	p := messagedb.SettleParams{Day: dayOf(s.now().In(s.deps.Zone))}
+	p := messagedb.SettleParams{Day: dayOf(s.now().In(s.deps.Zone)), Unclear: reasonUnclear}
 	over := !time.Now().Before(ends)
 	for i, o := range outcomes {
 		if over && o.state == waiting {

@@ -575,10 +575,11 @@ WITH s AS (
         recipient = CASE WHEN m.state <> 'waiting' THEN '' WHEN s.state = 'waiting' AND s.channel = '' THEN m.recipient ELSE s.recipient END,
         parts = s.parts, by_mail = s.by_mail, others_away = s.others_away, next_try = s.next_try, attempts = m.attempts - 1 + s.tried, updated_at = clock_timestamp()
     FROM s WHERE m.id = s.id AND m.state IN ('waiting', 'dropped')
-    RETURNING m.kind, s.channel, s.state, s.parts
+    RETURNING m.kind, s.channel, s.state,
+        CASE WHEN s.state = 'sent' OR s.state = 'dead' AND starts_with(s.reason, $12::text) THEN s.parts ELSE 0 END AS charged
 )
 INSERT INTO notify.message_days AS d (day, kind, channel, sent, parts, dead, dropped)
-SELECT $1::date, kind, channel, count(*) FILTER (WHERE state = 'sent'), coalesce(sum(parts) FILTER (WHERE state = 'sent'), 0),
+SELECT $1::date, kind, channel, count(*) FILTER (WHERE state = 'sent'), sum(charged),
     count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'dropped')
 FROM settled WHERE state <> 'waiting' GROUP BY kind, channel ORDER BY kind, channel
 ON CONFLICT (day, kind, channel) DO UPDATE SET sent = d.sent + excluded.sent, parts = d.parts + excluded.parts,
@@ -597,10 +598,12 @@ type SettleParams struct {
 	Tried       []int32
 	ByMails     []bool
 	OthersAways []bool
+	Unclear     string
 }
 
 // Notes what became of claimed messages, and counts what has ended, in one order for all who do. What no channel was asked
-// about keeps what the last attempt said. One that was dropped or forgotten meanwhile names no recipient.
+// about keeps what the last attempt said. One that was dropped or forgotten meanwhile names no recipient. One that may have been sent
+// may be charged.
 func (q *Queries) Settle(ctx context.Context, arg SettleParams) error {
 	_, err := q.db.Exec(ctx, settle,
 		arg.Day,
@@ -614,6 +617,7 @@ func (q *Queries) Settle(ctx context.Context, arg SettleParams) error {
 		arg.Tried,
 		arg.ByMails,
 		arg.OthersAways,
+		arg.Unclear,
 	)
 	return err
 }
