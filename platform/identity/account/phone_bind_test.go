@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"stampede/platform/edge/auth"
@@ -47,6 +48,8 @@ func TestBindPhone(t *testing.T) {
 	if a := b.me(http.MethodGet, "", li.str("access_token"), nil); a.str("phone") != "138****8000" || a.doc["has_wechat"] != true {
 		t.Errorf("me: %s", a.raw)
 	}
+	notices := string(b.me(http.MethodGet, "/notices", li.str("access_token"), nil).raw)
+	require.Equal(t, "notices of a new way in", strings.Count(notices, `"access"`), 1)
 	a := b.post("login/sms", map[string]any{"phone": phone, "code": b.code(phone, "login")})
 	require.Equal(t, "the user of a login by the phone", a.str("user_id"), li.str("user_id"))
 	b.post("password/reset", map[string]any{"phone": phone, "code": b.code(phone, "reset"), "password": secret}).want(t, "the first password", 204, "")

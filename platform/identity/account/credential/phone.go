@@ -181,6 +181,9 @@ func (s *Service) bindPhone(ctx context.Context, in *bindInput) (*struct{}, erro
 		if pg.ViolatesUnique(err, "users_phone") {
 			return errPhoneOther
 		}
-		return account.Failed("set phone", err)
+		if err != nil {
+			return account.Failed("set phone", err)
+		}
+		return s.Store.Notify(ctx, tx, user, sms.NoteAccess)
 	})
 }
