@@ -133,9 +133,10 @@ func New(deps Deps, sections ...Section) (*Office, error) {
 	}
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o.sayProblem(o.call(w, r), &Problem{
-			Status: http.StatusForbidden, Code: "forbidden", Title: Text{"This request came from another site", "请求来自其他网站，已拒绝"}[httpx.LanguageOf(r.Header.Get("Accept-Language"))],
-			Next: Text{"Open the page in the back office and send the form there.", "请在管理后台中打开页面后再提交。"}[httpx.LanguageOf(r.Header.Get("Accept-Language"))],
+		c := o.call(w, r)
+		o.sayProblem(c, &Problem{
+			Status: http.StatusForbidden, Code: "forbidden", Title: c.T("This request came from another site", "请求来自其他网站，已拒绝"),
+			Next: c.T("Open the page in the back office and send the form there.", "请在管理后台中打开页面后再提交。"),
 		})
 	}))
 	o.guarded = guard.Handler(http.HandlerFunc(o.received))

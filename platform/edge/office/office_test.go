@@ -176,6 +176,8 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 	has(t, b.send(t, "/admin/things/7/break", url.Values{"why": {strings.Repeat("x", maxForm)}}, c), http.StatusBadRequest, "could not be read")
 	before := b.lines()
 	has(t, b.send(t, "/admin/things/7/break", form, c, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden, "came from another site")
+	chosen := &http.Cookie{Name: languageCookie, Value: "zh"}
+	has(t, b.send(t, "/admin/things/7/break", form, chosen, "Sec-Fetch-Site", "same-site"), http.StatusForbidden, "请求来自其他网站，已拒绝")
 	require.Equal(t, "what the API got after a form of another site", b.lines(), before)
 }
 
