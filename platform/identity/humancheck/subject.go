@@ -39,9 +39,9 @@ var purposes = map[string]byte{
 // Header carries the solution of a challenge.
 const Header = "Human-Check"
 
-// MaxSolutionBytes bounds the header; a verifier's token is the longest. Aliyun's is some
-// 2 KiB, and a proxy such as nginx takes 8 KiB for a header.
-const MaxSolutionBytes = 6144
+// MaxSolutionBytes bounds the header, as the maxLength of the inputs does; a verifier's token
+// is the longest. Aliyun's is some 2 KiB, and a proxy such as nginx takes 8 KiB for a header.
+const MaxSolutionBytes = 4096
 
 // Subject is what a challenge is bound to.
 type Subject struct {
