@@ -49,6 +49,9 @@ func TestSessionIsOneSealedCookie(t *testing.T) {
 			t.Errorf("%s: %d %v", name, w.Code, w.Header())
 		}
 	}
+	var shift session
+	shift.take(tokens{ExpiresIn: 24 * 60 * 60}, b.now)
+	require.Equal(t, "requests renew a token of a day before the session is idle", shift.Until < b.now.Add(idleFor).Unix(), true)
 	b.now = b.now.Add(idleFor + time.Second)
 	require.Equal(t, "the session of yesterday", b.send(t, "/admin/things/7", nil, c).Code, http.StatusSeeOther)
 }

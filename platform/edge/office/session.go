@@ -17,6 +17,9 @@ const (
 	// idleFor is how long a session lasts without a request: a shift. A computer that
 	// is switched on the next morning asks for the password.
 	idleFor = 12 * time.Hour
+	// renewAfter bounds how long an access token is used, whatever --access-lifetime says: the
+	// cookie is written when one is renewed, and shows that the operator is still there.
+	renewAfter = time.Hour
 	// freshFor is how long after a sign-in forms with Act.Again need no password.
 	freshFor = 5 * time.Minute
 	// refreshEarly is how long before its end an access token is refreshed: longer than
@@ -28,7 +31,7 @@ const (
 type session struct {
 	Access  string `json:"access"`
 	Refresh string `json:"refresh"`
-	// Until is when the access token ends, Unix seconds.
+	// Until is when the access token ends or is to be renewed, Unix seconds.
 	Until int64 `json:"until"`
 	// Phone is what the operator signed in with, to ask for the password again.
 	Phone string `json:"phone"`
@@ -44,7 +47,7 @@ func (s *session) fresh(now time.Time) bool { return now.Sub(time.Unix(s.Signed,
 // take puts the tokens of an answer into the session.
 func (s *session) take(t tokens, now time.Time) {
 	s.Access, s.Refresh = t.AccessToken, t.RefreshToken
-	s.Until = now.Add(time.Duration(t.ExpiresIn) * time.Second).Unix()
+	s.Until = now.Add(min(time.Duration(t.ExpiresIn)*time.Second, renewAfter)).Unix()
 }
 
 // tokens is the API's answer to a login and to a refresh.
