@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"stampede/platform/base/fault"
@@ -30,25 +31,27 @@ const newsEvery = 500 * time.Millisecond
 
 // news is the last place of the log as some reader who waits has just seen it.
 type news struct {
-	mu     sync.Mutex
-	last   int64
+	last   atomic.Int64
+	mu     sync.Mutex // of the reader who looks: the others take what was seen before
 	looked time.Time
 }
 
 // since reports whether there may be messages at a place or later.
 func (n *news) since(ctx context.Context, db pg.DB, from place) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if time.Since(n.looked) > newsEvery/2 {
-		ctx, cancel := context.WithTimeout(ctx, readTimeout)
-		defer cancel()
-		last, err := outbox.LastPlace(ctx, db)
-		if err != nil {
-			return true // the caller's own look says why not
+	if n.mu.TryLock() {
+		defer n.mu.Unlock()
+		if time.Since(n.looked) > newsEvery/2 {
+			ctx, cancel := context.WithTimeout(ctx, readTimeout)
+			defer cancel()
+			last, err := outbox.LastPlace(ctx, db)
+			if err != nil {
+				return true // the caller's own look says why not
+			}
+			n.last.Store(last)
+			n.looked = time.Now()
 		}
-		n.last, n.looked = last, time.Now()
 	}
-	return from.Message <= n.last
+	return from.Message <= n.last.Load()
 }
 
 // lookFor is how long one answer, or one round of a webhook, looks for events of its types: a

@@ -619,6 +619,10 @@ func TestFeedGoesOnWhereItEnded(t *testing.T) {
 	b.happens(orderevent.SubjectPaid, orders[0])
 	require.Equal(t, "events after a wait", len((<-answered).Doc["data"].([]any)), 1)
 	end = get("limit=500").Text("next")
+	last := b.news.since(t.Context(), b.db, place{3, 0})
+	b.news.mu.Lock() // by a reader whose look hangs: the others do not wait for it
+	require.Equal(t, "news", []bool{last, b.news.since(t.Context(), b.db, place{3, 0}), b.news.since(t.Context(), b.db, place{4, 0})}, []bool{true, true, false})
+	b.news.mu.Unlock()
 	go func() { answered <- get("wait=30&after=" + end) }()
 	require.NoError(t, b.EndWaits(t.Context()))
 	require.Equal(t, "status at a stop", (<-answered).Status, 200)
