@@ -203,17 +203,19 @@ FROM known k
 -- name: Reservation :one
 SELECT r.reserved_at, r.human_ok FROM seckill.reservations r WHERE r.item_id = @item_id AND r.user_id = @user_id;
 
--- Cancels a reservation before the window closes and frees its place.
+-- Cancels a reservation before the window closes and frees its place; not within @lead of the opening, because the
+-- user may have a path already, and the next user of the place would get another one.
 -- name: GiveUpReservation :one
 WITH gone AS (
     DELETE FROM seckill.reservations r USING seckill.items i, seckill.sessions s
     WHERE r.item_id = @item_id AND r.user_id = @user_id AND i.id = r.item_id AND s.id = i.session_id
-        AND now() < s.reservation_closes_at
+        AND now() < s.reservation_closes_at AND now() < s.opens_at - @lead::interval
     RETURNING r.item_id
 ), freed AS (
     UPDATE seckill.reservation_counts c SET taken = c.taken - 1 FROM gone g WHERE c.item_id = g.item_id
 )
-SELECT coalesce(now() >= s.reservation_closes_at, false)::boolean AS closed, EXISTS (SELECT 1 FROM gone) AS gone
+SELECT coalesce(now() >= s.reservation_closes_at OR now() >= s.opens_at - @lead::interval, false)::boolean AS closed,
+    EXISTS (SELECT 1 FROM gone) AS gone
 FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id WHERE i.id = @item_id;
 
 -- Which of many pairs of item and user are reservations. OFFSET 0 keeps the planner from turning the lookups

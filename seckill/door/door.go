@@ -74,6 +74,7 @@ func New(cfg Config, deps Deps) *Service {
 	})
 	d.reservations = reservation.New(reservation.Deps{
 		DB: deps.DB, Locks: deps.Locks, Items: deps.Catalogue, Human: deps.Human, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
+		PathLead: cfg.PathLead,
 	})
 	d.human = &humanCheck{
 		items: deps.Catalogue, human: deps.Human, limits: deps.Limits, clock: deps.Clock, proofs: d.reservations, pathLead: cfg.PathLead,

@@ -20,7 +20,9 @@
 //   - Postgres's clock judges the window in that statement. This process's own
 //     clock only refuses what is more than clockTolerance outside.
 //   - A user can lose a reservation only by giving it back before the window
-//     closes; afterwards nothing changes, which the caches rely on.
+//     closes; afterwards nothing changes, which the caches rely on. Once paths are
+//     issued nothing is given back: the rush trusts a path and looks up no
+//     reservation, so a place that changed hands would let two users rush.
 //
 // A cap may be lowered below the number already granted: no reservation is
 // revoked, and no more are granted. Added stock raises it. An item of unlimited

@@ -59,7 +59,9 @@ func TestPathsAreForThoseWhoReserved(t *testing.T) {
 	s.reserve(7).want(t, http.StatusCreated, "")
 	s.path(7).want(t, http.StatusOK, "")
 	s.path(8).want(t, http.StatusForbidden, "no-reservation-held")
+	s.opening(time.Hour)
 	s.shopper(7, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
+	s.opening(90 * time.Second)
 	s.path(7).want(t, http.StatusForbidden, "no-reservation-held")
 	s.reserve(7).want(t, http.StatusCreated, "")
 	s.window(-time.Hour, -closed)
@@ -80,6 +82,7 @@ func TestAFastClockKeepsNothing(t *testing.T) {
 	s.clock.Set(10 * time.Minute)
 	require.NoError(t, s.check(s.desk, 7))
 	s.clock.Set(0)
+	s.opening(time.Hour)
 	s.shopper(7, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
 	s.clock.Set(10 * time.Minute)
 	require.Equal(t, "of a cancelled reservation", code(s.check(s.desk, 7)), "no-reservation-held")
@@ -164,6 +167,7 @@ func TestAWindowThatIsMovedBeginsAnew(t *testing.T) {
 		_ = s.check(s.desk, user) // 1 and 2 are cached as holders, 3 as none
 	}
 	s.window(-time.Hour, time.Minute)
+	s.opening(time.Hour)
 	s.shopper(1, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
 	s.reserve(3).want(t, http.StatusCreated, "")
 	for _, until := range []time.Duration{30 * time.Second, -closed - time.Second} {

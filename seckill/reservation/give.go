@@ -200,23 +200,29 @@ func (s *Service) read(ctx context.Context, item, user int64) (held, error) {
 	return held{at: r.ReservedAt}, nil
 }
 
-// giveUp cancels a user's reservation while the window is open. It succeeds if
-// there is none.
+// giveUp cancels a user's reservation while the window is open and no paths are
+// issued. It succeeds if there is none.
 func (s *Service) giveUp(ctx context.Context, item *catalogue.Item, user int64) error {
 	if item.ReserveUntil.IsZero() {
 		return errNotAsked
 	}
-	if s.deps.Clock.Now().Sub(item.ReserveUntil) > clockTolerance {
-		return ErrClosed
+	// Paths are issued by a clock that may be ahead of Postgres's.
+	lead := s.deps.PathLead + clockTolerance
+	until := item.ReserveUntil
+	if issued := item.OpensAt.Add(-lead); issued.Before(until) {
+		until = issued
 	}
-	r, err := seckilldb.New(s.deps.DB).GiveUpReservation(ctx, seckilldb.GiveUpReservationParams{ItemID: item.ID, UserID: user})
+	if s.deps.Clock.Now().Sub(until) > clockTolerance {
+		return errKept
+	}
+	r, err := seckilldb.New(s.deps.DB).GiveUpReservation(ctx, seckilldb.GiveUpReservationParams{ItemID: item.ID, UserID: user, Lead: lead})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return rush.ErrItemUnknown
 	case err != nil:
 		return fmt.Errorf("reservation: give up reservation of item %d: %w", item.ID, err)
 	case r.Closed:
-		return ErrClosed
+		return errKept
 	default:
 		return nil
 	}

@@ -123,6 +123,12 @@ func TestTheCap(t *testing.T) {
 		s.reserve(user+1).want(t, http.StatusCreated, "")
 	}
 	s.reserve(11).want(t, http.StatusConflict, "reservation-full")
+	// From the time on when paths are issued, a place that became free would yield a second path.
+	s.path(1).want(t, http.StatusOK, "")
+	s.shopper(1, http.MethodDelete, "reservation").want(t, http.StatusGone, "reservation-closed")
+	s.reserve(11).want(t, http.StatusConflict, "reservation-full")
+
+	s.opening(time.Hour)
 	s.shopper(3, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
 	s.shopper(3, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
 	s.reserve(11).want(t, http.StatusCreated, "")

@@ -65,8 +65,9 @@ func (s *Service) Routes(api httpx.API, limits ...httpx.Limit) {
 	}, s.get)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodDelete, Path: path, ID: "give-up-reservation", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Cancel your reservation, before reservation_closes_at; succeeds if there is none",
-		Refuses: []*fault.Error{errNotAsked, ErrClosed},
+		Summary:     "Cancel your reservation, before reservation_closes_at; succeeds if there is none",
+		Description: "Not once rush paths are issued, which begins two minutes before the opening: your place could then let a second shopper rush.",
+		Refuses:     []*fault.Error{errNotAsked, errKept},
 	}, s.remove)
 }
 
@@ -140,10 +141,10 @@ var (
 	ErrClosed = fault.New(fault.Gone, "reservation-closed", fault.T("Reservations are closed", "预约已结束"),
 		fault.T("Reservations for this item are closed.", "该商品的预约已截止。"),
 		fault.T("Look for another session of the activity.", "请关注活动的其他场次。"))
+	errKept = ErrClosed.Saying(fault.T("Reservations for this item can no longer be cancelled.", "该商品的预约已不能取消。"))
 	errFull = fault.New(fault.Conflict, "reservation-full", fault.T("All reservations are taken", "预约名额已满"),
-		fault.T("All reservations for this item are taken; try again later, a place may become free before the "+
-			"reservation closes.",
-			"该商品的预约名额已满；截止前可能有人取消，可稍后再试。"),
+		fault.T("All reservations for this item are taken; try again later, a place may become free.",
+			"该商品的预约名额已满；可能有人取消，可稍后再试。"),
 		fault.T("Look for another session of the activity.", "预约名额已满，请关注其他场次。"))
 	errNone = fault.Plain(fault.NotFound, fault.T("You have no reservation for this item.", "您没有预约该商品。"))
 

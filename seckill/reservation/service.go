@@ -47,6 +47,8 @@ type Deps struct {
 	Clock   clock.Clock // the Redis server's time, by estimate
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
+
+	PathLead time.Duration // how long before the opening paths are issued; the rush's setting
 }
 
 // Service grants and looks up reservations. Safe for concurrent use.

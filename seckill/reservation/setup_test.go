@@ -110,6 +110,7 @@ func (s *shop) instance(db *pgxpool.Pool, rdb redis.UniversalClient) *desk {
 	require.NoError(s.t, err)
 	d.svc = reservation.New(reservation.Deps{
 		DB: db, Locks: locks, Items: s.items, Human: s.human, Clock: s.clock, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics,
+		PathLead: rush.DefaultConfig().PathLead,
 	})
 	d.rt = httpx.NewRouter(d.tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 	d.svc.Routes(d.rt.API)
@@ -127,6 +128,19 @@ func (s *shop) window(from, until time.Duration) {
 	s.t.Helper()
 	s.sql(`UPDATE seckill.sessions SET reservation_opens_at = now() + make_interval(secs => $1),
 		reservation_closes_at = now() + make_interval(secs => $2)`, from.Seconds(), until.Seconds())
+	s.refresh()
+}
+
+// opening moves the opening to the given distance from now.
+func (s *shop) opening(in time.Duration) {
+	s.t.Helper()
+	s.sql(`UPDATE seckill.sessions SET opens_at = now() + make_interval(secs => $1), closes_at = now() + make_interval(secs => $1 + 60)`, in.Seconds())
+	s.refresh()
+}
+
+// refresh has the instance read a plan that a statement changed.
+func (s *shop) refresh() {
+	s.t.Helper()
 	s.sql(`UPDATE seckill.activities SET revision = revision + 1`)
 	require.NoError(s.t, s.sale.Catalogue.Refresh(s.t.Context()))
 	s.item = s.sale.Catalogue.Items()[0]

@@ -378,17 +378,19 @@ func (q *Queries) ForgetReservations(ctx context.Context, arg ForgetReservations
 const giveUpReservation = `-- name: GiveUpReservation :one
 WITH gone AS (
     DELETE FROM seckill.reservations r USING seckill.items i, seckill.sessions s
-    WHERE r.item_id = $1 AND r.user_id = $2 AND i.id = r.item_id AND s.id = i.session_id
-        AND now() < s.reservation_closes_at
+    WHERE r.item_id = $2 AND r.user_id = $3 AND i.id = r.item_id AND s.id = i.session_id
+        AND now() < s.reservation_closes_at AND now() < s.opens_at - $1::interval
     RETURNING r.item_id
 ), freed AS (
     UPDATE seckill.reservation_counts c SET taken = c.taken - 1 FROM gone g WHERE c.item_id = g.item_id
 )
-SELECT coalesce(now() >= s.reservation_closes_at, false)::boolean AS closed, EXISTS (SELECT 1 FROM gone) AS gone
-FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id WHERE i.id = $1
+SELECT coalesce(now() >= s.reservation_closes_at OR now() >= s.opens_at - $1::interval, false)::boolean AS closed,
+    EXISTS (SELECT 1 FROM gone) AS gone
+FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id WHERE i.id = $2
 `
 
 type GiveUpReservationParams struct {
+	Lead   time.Duration
 	ItemID int64
 	UserID int64
 }
@@ -398,9 +400,10 @@ type GiveUpReservationRow struct {
 	Gone   bool
 }
 
-// Cancels a reservation before the window closes and frees its place.
+// Cancels a reservation before the window closes and frees its place; not within @lead of the opening, because the
+// user may have a path already, and the next user of the place would get another one.
 func (q *Queries) GiveUpReservation(ctx context.Context, arg GiveUpReservationParams) (GiveUpReservationRow, error) {
-	row := q.db.QueryRow(ctx, giveUpReservation, arg.ItemID, arg.UserID)
+	row := q.db.QueryRow(ctx, giveUpReservation, arg.Lead, arg.ItemID, arg.UserID)
 	var i GiveUpReservationRow
 	err := row.Scan(&i.Closed, &i.Gone)
 	return i, err
