@@ -248,6 +248,23 @@ func TestOneLoadAtATime(t *testing.T) {
 	require.ErrorIs(t, b.Load(t.Context(), 404), ErrNoStock)
 }
 
+// An item that is deleted while it is loaded leaves nothing in Redis.
+func TestLoadOfADeletedItemLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, perActivity := range []bool{false, true} {
+		b := setup(t)
+		n := onSale(1, 3)
+		n.PerActivity = perActivity
+		item := b.create(n)
+		b.at("written", func() error {
+			b.inTx(func(tx pgx.Tx) error { return b.Delete(t.Context(), tx, []int64{item.ID}) })
+			return b.Forget(t.Context(), item)
+		})
+		require.ErrorIs(t, b.Load(t.Context(), item.ID), ErrNoStock)
+		require.Equal(t, "keys left", fmt.Sprint(b.rdb.Keys(t.Context(), "*").Val()), "[]")
+	}
+}
+
 // A Load whose lease expired while it slept changes nothing that its successor wrote, wherever it wakes up.
 func TestSleepingLoadIsOvertaken(t *testing.T) {
 	t.Parallel()

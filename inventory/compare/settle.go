@@ -98,12 +98,8 @@ func (s *Service) settle(ctx context.Context, itemID int64) (bool, error) {
 		}
 	}
 	if item := c.Stocks[0].Item(); item.PerActivity {
-		others, err := inventorydb.New(s.DB).OtherItemsUnsettled(ctx, inventorydb.OtherItemsUnsettledParams{ActivityID: item.ActivityID, ItemID: item.ID})
-		if err == nil && !others { // the last one takes the list of the activity's buyers with it
-			err = s.Redis.Unlink(ctx, item.BuyersKey()).Err()
-		}
-		if err != nil {
-			return false, fmt.Errorf("free the activity's buyers: %w", err)
+		if err := s.FreeBuyers(ctx, item, itemID); err != nil {
+			return false, err
 		}
 	}
 	if err := inventorydb.New(s.DB).NoteSettled(ctx, inventorydb.NoteSettledParams{ItemID: itemID, Epoch: c.Epoch()}); err != nil {

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"stampede/inventory/lua"
 	"stampede/inventory/stock"
@@ -32,10 +33,23 @@ func (s *Service) Forget(ctx context.Context, item stock.Item) error {
 		s.Epochs.Delete(shard)
 	}
 	s.ForgetShards(item.ID)
-	if item.PerActivity {
-		return s.removeBuyers(ctx, item)
+	if !item.PerActivity {
+		return nil
 	}
-	return nil
+	if err := s.removeBuyers(ctx, item); err != nil {
+		return err
+	}
+	return s.FreeBuyers(ctx, item, 0)
+}
+
+// ForgetDeleted is Forget for an item of which no stock row has the name, and reports whether it is one: it was deleted,
+// or its keys have other names since. What has the name is a Load's to write.
+func (s *Service) ForgetDeleted(ctx context.Context, item stock.Item) (deleted bool, err error) {
+	rows, err := stock.OfItem(ctx, s.DB, item.ID)
+	if err != nil || slices.ContainsFunc(stock.Items(rows), func(named stock.Item) bool { return named.Counter(0) == item.Counter(0) }) {
+		return false, err
+	}
+	return true, s.Forget(ctx, item)
 }
 
 // removeBuyers removes the item's entries among the activity's buyers, each unless it changes before.

@@ -175,6 +175,10 @@ func (s *Service) load(ctx context.Context, itemID, token int64, alive func()) e
 		}
 		holders += w.users - 1
 	}
+	// A deletion committed since removed the keys before they were opened.
+	if deleted, err := s.ForgetDeleted(ctx, f.items[0]); deleted || err != nil {
+		return loading(itemID, cmp.Or(err, error(stock.ErrNoStock)))
+	}
 	// A change committed after the books were read may have been applied to the replaced state only.
 	if err := s.ledger.Apply(ctx, itemID); err != nil {
 		return err

@@ -5,6 +5,7 @@ package stock
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"stampede/inventory/internal/inventorydb"
 	"stampede/inventory/inventoryevent"
 	"stampede/platform/base/failpoint"
 	"stampede/platform/base/fault"
@@ -146,3 +148,16 @@ var ErrBusy = fault.New(fault.Conflict, "load-busy", fault.T("The item is being 
 
 // LoadLease is the lease on writing an item into Redis, or removing it there.
 func LoadLease(itemID int64) string { return "load:" + strconv.FormatInt(itemID, 10) }
+
+// FreeBuyers removes the list of the buyers of an item's activity, unless an item other than the one with the id done
+// still needs it.
+func (s *Store) FreeBuyers(ctx context.Context, item Item, done int64) error {
+	needed, err := inventorydb.New(s.DB).OtherItemsUnsettled(ctx, inventorydb.OtherItemsUnsettledParams{ActivityID: item.ActivityID, ItemID: done})
+	if err == nil && !needed {
+		err = s.Redis.Unlink(ctx, item.BuyersKey()).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("inventory: free the buyers of activity %d: %w", item.ActivityID, err)
+	}
+	return nil
+}
