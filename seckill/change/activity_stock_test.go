@@ -107,6 +107,18 @@ func TestDeletingScheduledThings(t *testing.T) {
 		d.As("", http.MethodGet, "/api/v1/"+path, nil).Want(t, path+" after its activity was deleted", 404, "")
 	}
 	require.Equal(t, "stock rows that are left", d.Number(`SELECT count(*) FROM inventory.stock`), 0)
+
+	s = d.Publish(10*time.Minute, func(activity, _, _ map[string]any) { activity["one_item_per_user"] = true })
+	require.NoError(t, d.Stock.Load(t.Context(), s.StockItem(t, true).ID))
+	state := s.StockItem(t, true).StateKey()
+	loaded := d.Redis.HGetAll(t.Context(), state).Val()
+	d.Do(204, http.MethodDelete, "/api/v1/admin/activities/"+s.Activity, nil)
+	left := func() string { return fmt.Sprint(d.Redis.Keys(t.Context(), "{g:*").Val()) }
+	require.Equal(t, "keys of the deleted items", left(), "[]")
+	// The same through the event alone, where the request itself could not reach Redis.
+	require.NoError(t, d.Redis.HSet(t.Context(), state, loaded).Err())
+	d.deliver()
+	require.Equal(t, "keys of the deleted items after the event", left(), "[]")
 }
 
 // TestOpeningsOfPublishedSessionsLieAhead checks that a published session

@@ -128,7 +128,11 @@ func (c *change) prepareCommit(ctx context.Context) error {
 	if !c.announce {
 		return nil
 	}
-	_, err := outbox.Append(ctx, c.tx, seckillevent.SubjectChanged, seckillevent.Changed{ActivityID: c.activity.ID})
+	changed := seckillevent.Changed{ActivityID: c.activity.ID}
+	for _, item := range c.forget {
+		changed.Forgotten = append(changed.Forgotten, item.ID)
+	}
+	_, err := outbox.Append(ctx, c.tx, seckillevent.SubjectChanged, changed)
 	return err
 }
 

@@ -64,8 +64,8 @@ func (s *Service) Workers() []app.Worker {
 }
 
 // Subscription repeats the work that a change's own request does after
-// its commit until it succeeds: it writes views and brings stock changes into
-// Redis. One instance does it. All of the work is idempotent, so it needs no
+// its commit until it succeeds: it writes views, removes the keys of deleted
+// items and brings stock changes into Redis. One instance does it. All of the work is idempotent, so it needs no
 // inbox.
 func (s *Service) Subscription() bus.Subscription {
 	return bus.Subscription{
@@ -78,9 +78,22 @@ func (s *Service) Subscription() bus.Subscription {
 			if err := s.deps.Browse.Sync(ctx, changed.ActivityID); err != nil {
 				return err
 			}
-			return s.applyAll(ctx, changed.ActivityID)
+			return errors.Join(s.forgetAll(ctx, changed), s.applyAll(ctx, changed.ActivityID))
 		},
 	}
+}
+
+// forgetAll removes from Redis what no stock row names any more, under both names
+// that an item's keys may have had.
+func (s *Service) forgetAll(ctx context.Context, changed seckillevent.Changed) error {
+	for _, id := range changed.Forgotten {
+		for _, perActivity := range []bool{false, true} {
+			if _, err := s.deps.Stock.ForgetDeleted(ctx, inventory.Item{ID: id, ActivityID: changed.ActivityID, PerActivity: perActivity}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // applyAll brings the stock changes of an activity's items into Redis.

@@ -25,6 +25,9 @@ const SubjectChanged = "events.seckill.changed"
 // Changed names the activity that an operator changed.
 type Changed struct {
 	ActivityID int64 `json:"activity_id,string"`
+	// Forgotten are the items whose stock was deleted, perhaps to be created again by other rules. The change's request
+	// may have left keys of theirs in Redis.
+	Forgotten []int64 `json:"forgotten,omitempty"`
 }
 
 // Subjects of what becomes of sessions and items while they are on sale; package
