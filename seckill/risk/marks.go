@@ -98,7 +98,8 @@ const (
 	// many.
 	openEvery = time.Second
 	// openShare bounds the database time spent on that: if a query takes long,
-	// the next one waits ten times as long.
+	// the next one waits ten times as long. After a round with an error that is
+	// the whole round, whose failed work is done again in the next one.
 	openShare = 10
 	// recountEvery is how often unpaid closings are counted for all users, which
 	// reads all closings once; single users are counted as their orders close.
@@ -128,23 +129,25 @@ func (s *Service) countOnce(ctx context.Context, due *jobs) error {
 	if now.Before(due.open) {
 		return nil
 	}
-	if err := s.recount(ctx, OpenUnpaid); err != nil {
-		return err
-	}
-	due.open = now.Add(openShare * time.Since(now))
-	if !now.Before(due.recount) {
-		if err := s.recount(ctx, UnpaidHolds); err != nil {
-			return err
+	failed := s.recount(ctx, OpenUnpaid)
+	took := time.Since(now)
+	again := func(due *time.Time, every time.Duration, do func() error) {
+		if now.Before(*due) {
+			return
 		}
-		due.recount = now.Add(recountEvery)
-	}
-	if !now.Before(due.tidy) {
-		if err := s.tidy(ctx); err != nil {
-			return err
+		if err := do(); err != nil {
+			failed = errors.Join(failed, err)
+			return
 		}
-		due.tidy = now.Add(tidyEvery)
+		*due = now.Add(every)
 	}
-	return nil
+	again(&due.recount, recountEvery, func() error { return s.recount(ctx, UnpaidHolds) })
+	again(&due.tidy, tidyEvery, func() error { return s.tidy(ctx) })
+	if failed != nil {
+		took = time.Since(now)
+	}
+	due.open = now.Add(openShare * took)
+	return failed
 }
 
 // recount recounts every rule of a kind.

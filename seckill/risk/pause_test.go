@@ -2,6 +2,7 @@ package risk
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -154,6 +155,30 @@ func TestOpenUnpaidFollowsTheOrders(t *testing.T) {
 			return at.Door(t.Context(), at.applicant(1, item)) == nil
 		}, "the user is below the threshold")
 	}
+}
+
+var errNoOrders = errors.New("no answer")
+
+// noOrders is an order module that cannot answer.
+type noOrders struct{}
+
+func (noOrders) OpenUnpaid(context.Context, int, int) (map[int64]int64, error) {
+	return nil, errNoOrders
+}
+
+// A count that fails delays no other work of the round.
+func TestOneFailedCountStopsNoOtherWork(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	y.instance().addRule(`{"kind":"open_unpaid","threshold":3,"action":"none"}`)
+	y.exec(`INSERT INTO risk.decisions (at, user_id, item_id, activity_id, order_no, rule_id, rule, inputs, result)
+		VALUES (now() - interval '91 days', 1, 1, 1, gen_random_uuid(), 1, '{}', '{}', 'refused')`)
+	i := y.instance(func(_ *Settings, d *Deps) { d.Orders = noOrders{} })
+	var due jobs
+	began := time.Now()
+	require.ErrorIs(t, i.countOnce(t.Context(), &due), errNoOrders)
+	require.Equal(t, "old decisions", y.count(`SELECT count(*) FROM risk.decisions`), 0)
+	require.Equal(t, "the next count waits", due.open.After(began), true)
 }
 
 func TestAnOrderPaidAfterAllIsForgotten(t *testing.T) {
