@@ -175,9 +175,9 @@ func (Reader) Ended(ctx context.Context, tx pgx.Tx, itemID int64, each func([]in
 	}, each)
 }
 
-// Closed passes the item's orders that were closed by timeout or by their shopper,
-// the last one of each user without a live order. Orders refused by the system are
-// not included.
+// Closed passes the item's orders that were refunded, or closed by timeout or by
+// their shopper, the last one of each user without a live order. Orders refused by
+// the system are not included.
 func (Reader) Closed(ctx context.Context, tx pgx.Tx, itemID int64, each func([]inventory.Held) error) error {
 	return inChunks(ctx, tx, "closed orders", func(q *orderdb.Queries) ([]orderdb.ClosedOrdersOfItemRow, error) {
 		return q.ClosedOrdersOfItem(ctx, itemID)

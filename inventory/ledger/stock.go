@@ -38,8 +38,8 @@ type NewStock struct {
 	Backup    int32 // units held back beside Total, for payments that arrive after their order was closed; with them 0 … MaxUnits, 0 for unlimited items
 	Unlimited bool
 	UserLimit int32 // units per user, 1 or more
-	// Rebuy lets a user whose unpaid order was closed buy again. Without it the closed order keeps counting as
-	// bought, for the whole activity if PerActivity. An order that the system refused never counts.
+	// Rebuy lets a user whose unpaid order was closed, or whose order was refunded, buy again. Without it that order
+	// keeps counting as bought, for the whole activity if PerActivity. An order that the system refused never counts.
 	Rebuy    bool
 	OpensAt  time.Time
 	ClosesAt time.Time

@@ -18,8 +18,8 @@ type Holds interface {
 	Live(ctx context.Context, tx pgx.Tx, itemID int64, each func([]Held) error) error
 	// Ended passes the numbers that ended so recently that their paths may still be used.
 	Ended(ctx context.Context, tx pgx.Tx, itemID int64, each func([]Tombstone) error) error
-	// Closed passes the orders that were closed unpaid, the last one of each user without a live order. It is only
-	// called for items that a user may buy only once.
+	// Closed passes the orders that were closed unpaid or refunded, the last one of each user without a live order. It
+	// is only called for items that a user may buy only once.
 	Closed(ctx context.Context, tx pgx.Tx, itemID int64, each func([]Held) error) error
 	// Rehome moves the item's orders to the shards of their users, of which there are so many now, and returns the
 	// units of the live ones by shard.
@@ -88,7 +88,7 @@ func (s *Store) Statuses(ctx context.Context, itemID int64, nos []ids.ID, wait t
 	return status, nil
 }
 
-// Held is a live order's claim on an item's units, or what is left of a closed one: its user may not buy again.
+// Held is a live order's claim on an item's units, or what is left of a closed or refunded one: its user may not buy again.
 type Held struct {
 	No       ids.ID
 	User     int64

@@ -25,7 +25,7 @@ type activityPatch struct {
 	OneItemPerUser       *bool                      `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
 	PaymentWindowSeconds *int32                     `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Replaces a share"`
 	PaymentWindowShare   *float64                   `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Replaces the duration"`
-	RebuyAfterClose      *bool                      `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again"`
+	RebuyAfterClose      *bool                      `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed, or whose order was refunded, may buy again"`
 	HumanCheck           *string                    `json:"human_check,omitempty" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
 	HumanCheckRate       *int32                     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
 	Exclusive            *bool                      `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`

@@ -22,7 +22,8 @@
 // activity may require it of users who request more paths a minute than its rate:
 // that second check is stronger and replaces the first. And the shop requires a proof
 // of work, or a harder one, of users beyond the budget of their address's networks
-// for the item, whatever the activity says; the users are counted in memory.
+// for the item, unless the activity requires a slide or a verifier, which has no
+// harder form; the users are counted in memory.
 //
 // # Lifecycle
 //

@@ -29,7 +29,7 @@ type Settings struct {
 	Risk         risk.Settings        `embed:"" group:"Blacklist and risk rules:"`
 	Reservations reservation.Settings `embed:"" group:"Limits and proxies:"`
 
-	EasyPathsPerAddress int `default:"50" env:"STAMPEDE_EASY_PATHS_PER_ADDRESS" help:"Shoppers of one address (of IPv6 a /64; a /56 has twice, a /48 four times as many) who get rush paths for an item in a minute as the activity says. Further ones do a proof of work too, a harder one with each doubling; none is refused. 0: no further work." min:"0" max:"1000000" group:"Limits and proxies:" rare:""`
+	EasyPathsPerAddress int `default:"50" env:"STAMPEDE_EASY_PATHS_PER_ADDRESS" help:"Shoppers of one address (of IPv6 a /64; a /56 has twice, a /48 four times as many) who get rush paths for an item in a minute as the activity says. Further ones do a proof of work too, a harder one with each doubling, unless the activity requires a slide or a verifier; none is refused. 0: no further work." min:"0" max:"1000000" group:"Limits and proxies:" rare:""`
 }
 
 // Config is the configuration of the door.

@@ -39,7 +39,7 @@ type ActivityDraft struct {
 	OneItemPerUser       bool                      `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
 	PaymentWindowSeconds *int32                    `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"How long an order may stay unpaid; 900 unless given"`
 	PaymentWindowShare   *float64                  `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"The same as a share of the session's length; replaces the duration"`
-	RebuyAfterClose      *bool                     `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy that item again, after a pause that grows; false unless given. Items with unlimited stock may always be bought again"`
+	RebuyAfterClose      *bool                     `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy that item again, after a pause that grows, and one whose order was refunded at once; false unless given. Items with unlimited stock may always be bought again"`
 	HumanCheck           string                    `json:"human_check,omitempty" enum:"none,pow,slide,verifier" default:"none" doc:"How a shopper proves to be a person before a rush path; pow is earned at the reservation where the session has one"`
 	HumanCheckRate       int32                     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
 	Exclusive            bool                      `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`

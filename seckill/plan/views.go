@@ -21,7 +21,7 @@ type ActivityView struct {
 	OneItemPerUser       bool                      `json:"one_item_per_user" doc:"A user may hold one item of the activity only"`
 	PaymentWindowSeconds int32                     `json:"payment_window_seconds" doc:"How long an order may stay unpaid, unless a share is set"`
 	PaymentWindowShare   *float64                  `json:"payment_window_share" doc:"Replaces the seconds where set"`
-	RebuyAfterClose      bool                      `json:"rebuy_after_close" doc:"A user whose unpaid order was closed may buy again"`
+	RebuyAfterClose      bool                      `json:"rebuy_after_close" doc:"A user whose unpaid order was closed, or whose order was refunded, may buy again"`
 	HumanCheck           string                    `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
 	HumanCheckRate       int32                     `json:"human_check_rate" doc:"Paths a minute above which a second check is required; 0 never"`
 	Exclusive            bool                      `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`

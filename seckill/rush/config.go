@@ -28,8 +28,8 @@ func (s Settings) rushLimit() httpx.Limit {
 
 const (
 	// PathLifetime is how long a path can be used, from the opening or from when
-	// it was issued, whichever is later; inventory remembers finished numbers for
-	// twice as long.
+	// it was issued, whichever is later, or from when a risk rule admits its user;
+	// inventory remembers finished numbers for twice as long.
 	PathLifetime = 120 * time.Second
 	// clockTolerance is how far this process's clock may be off before a local
 	// check refuses; Redis decides the rest.
@@ -51,7 +51,8 @@ type Config struct {
 	// RushURL is the origin that rush_url names; empty for the server of the answer.
 	RushURL string
 	// PreviousSigningKeys are signing keys that were replaced less than
-	// PathLead + PathLifetime ago; paths signed with them remain valid.
+	// PathLead + PathLifetime ago, or ten minutes more if a risk rule admits users
+	// that much later; paths signed with them remain valid.
 	PreviousSigningKeys [][]byte
 	// PublishDeadline is how long after the call to Redis the message of its grants
 	// is republished; what is not certainly stored by then is unknown. It is the

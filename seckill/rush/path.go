@@ -51,8 +51,8 @@ const (
 	// reach from there into the year 2054.
 	pathEpoch = 1_577_836_800_000
 
-	// pathMACBytes is 128 bits: a path lives four minutes at most, and one guess
-	// costs a request.
+	// pathMACBytes is 128 bits: a path lives four minutes, or fourteen under a risk
+	// rule, and one guess costs a request.
 	pathMACBytes = 16
 	pathBytes    = pathMACAt + pathMACBytes
 	// pathTextBytes is the length of every path as text.

@@ -28,8 +28,9 @@ type told struct {
 	stored   bool  // its grant is in the stream: it is an order, or becomes one or a refusal
 }
 
-// numberLife is how long a number may be queried while it has no order: a path
-// lives four minutes, and a backlog of the writer is measured in seconds.
+// numberLife is how long a number is remembered while it has no order: most paths
+// live four minutes, and a backlog of the writer is measured in seconds. That of a
+// path that a risk rule admits later is searched for if it was forgotten.
 const numberLife = 10 * time.Minute
 
 // noPosition marks a number whose shopper has not been given a position yet.

@@ -20,9 +20,9 @@ const maxPreviousKeys = 4
 //  2. make it the signing key and list the old one here;
 //  3. remove the old key when nothing signed with it is valid any more.
 //
-// A path is valid for at most four minutes, a login's access token for
-// --access-lifetime, a minted one for the lifetime that it was minted with. A single
-// instance needs only the last two steps.
+// A path is valid for at most four minutes, or fourteen where a risk rule admits
+// later; a login's access token for --access-lifetime, a minted one for the lifetime
+// that it was minted with. A single instance needs only the last two steps.
 type Settings struct {
 	SigningKey          string   `default:"" env:"STAMPEDE_SIGNING_KEY" help:"Secret that signs rush paths and access tokens, at least 32 bytes; the same on every instance. serve refuses to start without it; run generates one and stores it with its data." secret:""`
 	PreviousSigningKeys []string `env:"STAMPEDE_PREVIOUS_SIGNING_KEYS" help:"Other signing keys whose rush paths and access tokens are accepted too, comma-separated, at most 4: the previous key, or the next one. None of them signs." secret:"" rare:""`
