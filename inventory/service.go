@@ -44,8 +44,8 @@ func New(cfg Config, deps Deps) *Service {
 	return s
 }
 
-// forgetEvery is how often the guesses of epochs and the comparisons' results are dropped, so that those of long
-// ended items do not accumulate: each that is needed again costs one call or walk.
+// forgetEvery is how often the guesses of epochs, the plans and the comparisons' results are dropped, so that those of
+// long ended items do not accumulate: each that is needed again costs one call, transaction or walk.
 const forgetEvery = time.Hour
 
 // State reads an item's state in Redis, over all its shards; ok is false when one has none.
@@ -62,7 +62,12 @@ func (s *Service) Shards(ctx context.Context, item Item) (int16, error) {
 // Workers are the module's loops: they apply the ends of orders to Redis, and free the memory of ended items, in
 // Redis and in this process.
 func (s *Service) Workers() []app.Worker {
-	forget := app.Loop{Every: forgetEvery, Do: func(context.Context) error { s.store.ForgetGuesses(); s.Compared.Clear(); return nil }}
+	forget := app.Loop{Every: forgetEvery, Do: func(context.Context) error {
+		s.store.ForgetGuesses()
+		s.rows.ForgetPlans()
+		s.Compared.Clear()
+		return nil
+	}}
 	return []app.Worker{
 		{Name: "inventory-keeper", Run: s.Run},
 		{Name: "inventory-compare", Run: s.RunComparing},

@@ -155,6 +155,7 @@ func TestBorrowedUnits(t *testing.T) {
 	w, err = b.Borrow(t.Context(), last, 4, 299)
 	require.Equal(t, "the rest", fmt.Sprint(w.Remaining, err), "299 <nil>")
 	b.sell(last, epoch, rest...)
+	b.ForgetPlans() // as each hour
 	for shard := range int16(4) {
 		w, err := b.Borrow(t.Context(), item.Counter(shard), 4, 1)
 		require.Equal(t, "nothing is left", fmt.Sprint(w.Remaining, err), "0 <nil>")

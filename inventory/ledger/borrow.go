@@ -67,6 +67,13 @@ func (s *Service) Borrow(ctx context.Context, item stock.Item, shards int16, wan
 	return w, nil
 }
 
+// ForgetPlans drops what is remembered of items that borrowed. A borrower that is at work keeps its turn; the rows'
+// locks order it and another one.
+func (s *Service) ForgetPlans() {
+	s.plans.Clear()
+	s.borrowing.Clear()
+}
+
 // lend moves units to a shard inside a transaction that has locked all rows of the item, so that no other move is
 // under way, and reports whether it moved any.
 func (s *Service) lend(ctx context.Context, tx pgx.Tx, item stock.Item, shards int16, wanted int64) (w Whole, moved bool, err error) {
