@@ -129,6 +129,22 @@ func goodsThatLeftTheShop(t *testing.T, s *bundle) {
 	s.act(secondOperator, refundNo, "approve", "", "requested")
 	require.Equal(t, "the units of the one that waited", read[string](s, `SELECT units FROM payments.refunds WHERE order_no = $1`, no), "write_off")
 	s.refundsDone(no)
+
+	// The parcel left between two approvals, the later one of the refund that was asked for first.
+	no, _ = s.paidFor(approvalAbove+2, sandbox.Normal)
+	refundNo = s.askBack(no, fmt.Sprintf(`{"amount":{"amount":%d,"currency":"CNY"},"reason":"broken"}`, approvalAbove+1), "awaiting_approval")
+	rest := s.askBack(no, `{"reason":"the rest"}`, "awaiting_approval")
+	s.act(secondOperator, rest, "approve", "", "requested")
+	s.refundsDone(no)
+	s.staff(firstOperator, http.MethodPut, "orders/"+no.String()+"/shipment", `{"carrier":"SF","tracking_no":"1"}`).Want(t, "ship", http.StatusOK, "")
+	var available, written int
+	_, err := fmt.Sscanf(s.stockIs(), "%d, %d", &available, &written)
+	require.NoError(t, err)
+	s.act(secondOperator, refundNo, "approve", "", "requested")
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefunded)
+	require.Equal(t, "stock after the unit left", s.stockIs(), fmt.Sprintf("%d, %d", available, written+1))
+	s.booksAreRight()
 }
 
 func notesStayAmongOperators(t *testing.T, s *bundle) {

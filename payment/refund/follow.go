@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -118,7 +119,7 @@ type book struct {
 	count        int
 	open, failed int
 	byOperators  int64  // the part of asked that operators and disputes asked for
-	units        string // of the latest granted one
+	units        string // of the one that was granted last
 }
 
 func readBook(ctx context.Context, q *paymentdb.Queries, o orderevent.Order) (b book, err error) {
@@ -134,6 +135,7 @@ func readBook(ctx context.Context, q *paymentdb.Queries, o orderevent.Order) (b 
 	if err != nil {
 		return b, fmt.Errorf("refund: read refunds of order %s: %w", o.No, err)
 	}
+	var last time.Time
 	for _, r := range rows {
 		if r.Status == rejected || r.Status == replaced {
 			continue
@@ -145,7 +147,14 @@ func readBook(ctx context.Context, q *paymentdb.Queries, o orderevent.Order) (b 
 		if r.Status == awaiting {
 			continue
 		}
-		b.granted, b.count, b.units = b.granted+r.Amount, b.count+1, r.Units
+		b.granted, b.count = b.granted+r.Amount, b.count+1
+		at := r.CreatedAt
+		if r.DecidedAt != nil {
+			at = *r.DecidedAt
+		}
+		if !at.Before(last) { // approvals come in another order than refunds, and only the latest knows whether the goods have left
+			last, b.units = at, r.Units
+		}
 		switch r.Status {
 		case requested:
 			b.open++
