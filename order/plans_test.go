@@ -80,8 +80,8 @@ func TestExpiryReadsOnlyDueOrders(t *testing.T) {
 	}
 }
 
-// TestErasureReadsOnlyOldDetails checks that the details which are kept, whose number
-// grows with the shop, cost its every minute nothing.
+// TestErasureReadsOnlyOldDetails checks that the details and actions which are kept, whose
+// number grows with the shop, cost its every minute nothing.
 func TestErasureReadsOnlyOldDetails(t *testing.T) {
 	t.Parallel()
 	const orders, old = 20_000, 100
@@ -90,9 +90,11 @@ func TestErasureReadsOnlyOldDetails(t *testing.T) {
 	s.exec(`INSERT INTO orders.details (bucket, order_no, user_id, name) SELECT bucket, order_no, user_id, '李雷' FROM orders.orders`)
 	s.exec(`UPDATE orders.orders SET status = 'completed', updated_at = now() - interval '40 days' WHERE user_id <= 1000000 + $1`, old)
 	s.exec(`INSERT INTO orders.external_references (bucket, order_no, user_id, metadata) SELECT bucket, order_no, user_id, '{"clerk": "李雷"}' FROM orders.orders`)
-	q, tables := orderdb.New(s.db), []string{"orders.details", "orders.external_references"}
-	for _, table := range tables {
-		s.exec(`UPDATE `+table+` SET updated_at = now() - interval '50 days' WHERE user_id <= 1000000 + $1`, old)
+	s.exec(`INSERT INTO orders.acts (bucket, order_no, act_no, user_id, operator, action, text, version)
+		SELECT bucket, order_no, gen_random_uuid(), user_id, 7, 'note', '李雷', 1 FROM orders.orders`)
+	q, tables := orderdb.New(s.db), []string{"orders.details", "orders.external_references", "orders.acts"}
+	for i, table := range tables {
+		s.exec(`UPDATE `+table+` SET `+[]string{"updated_at", "updated_at", "at"}[i]+` = now() - interval '50 days' WHERE user_id <= 1000000 + $1`, old)
 		s.exec(`ANALYZE ` + table)
 	}
 	erased := func(want int) {
@@ -105,6 +107,9 @@ func TestErasureReadsOnlyOldDetails(t *testing.T) {
 			func() (int64, error) {
 				return q.EraseExternalReferences(t.Context(), orderdb.EraseExternalReferencesParams{Keep: keep, AtMost: houseLimit})
 			},
+			func() (int64, error) {
+				return q.EraseActs(t.Context(), orderdb.EraseActsParams{Keep: keep, AtMost: houseLimit})
+			},
 		} {
 			scanned, fetched := s.readBy(func() {
 				_, err := erase()
@@ -116,6 +121,7 @@ func TestErasureReadsOnlyOldDetails(t *testing.T) {
 		}
 		require.Equal(t, "details erased", s.count(`SELECT count(*) FROM orders.details WHERE erased_at IS NOT NULL AND name = ''`), want)
 		require.Equal(t, "references erased", s.count(`SELECT count(*) FROM orders.external_references WHERE erased_at IS NOT NULL AND metadata = '{}'`), want)
+		require.Equal(t, "actions erased", s.count(`SELECT count(*) FROM orders.acts WHERE erased_at IS NOT NULL AND text = ''`), want)
 	}
 	erased(old)
 	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE user_id = 1000000 + $1`, old+1)

@@ -373,14 +373,17 @@ WITH gone AS (
 SELECT FROM gone;
 
 -- name: EraseActs :execrows
--- That an operator acted stays, without the words. OFFSET 0 keeps Postgres from beginning with the orders.
-UPDATE orders.acts a SET text = '', erased_at = clock_timestamp()
-WHERE (a.order_no, a.bucket, a.act_no) IN (
+-- As details are erased. That an operator acted stays, without the words.
+WITH due AS MATERIALIZED (
     SELECT x.order_no, x.bucket, x.act_no FROM orders.acts x
     CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
     WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
-      AND (x.forget OR greatest(o.updated_at, x.at) < clock_timestamp() - @keep::interval)
-    LIMIT @at_most FOR UPDATE OF x SKIP LOCKED);
+      AND (x.forget OR x.at < now() - @keep::interval) AND (x.forget OR o.updated_at < now() - @keep::interval)
+    LIMIT @at_most FOR UPDATE OF x SKIP LOCKED
+)
+UPDATE orders.acts a SET text = '', erased_at = clock_timestamp()
+FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b, unnest(array_agg(act_no)) AS act FROM due) n
+WHERE a.order_no = n.no AND a.bucket = n.b AND a.act_no = n.act;
 
 -- name: PutExternalReference :exec
 -- What was erased and is put again is erased again in its time: at once, if the user has deleted the account.

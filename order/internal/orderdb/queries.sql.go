@@ -685,13 +685,16 @@ func (q *Queries) EndedWithin(ctx context.Context, arg EndedWithinParams) ([]ids
 }
 
 const eraseActs = `-- name: EraseActs :execrows
-UPDATE orders.acts a SET text = '', erased_at = clock_timestamp()
-WHERE (a.order_no, a.bucket, a.act_no) IN (
+WITH due AS MATERIALIZED (
     SELECT x.order_no, x.bucket, x.act_no FROM orders.acts x
     CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
     WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
-      AND (x.forget OR greatest(o.updated_at, x.at) < clock_timestamp() - $1::interval)
-    LIMIT $2 FOR UPDATE OF x SKIP LOCKED)
+      AND (x.forget OR x.at < now() - $1::interval) AND (x.forget OR o.updated_at < now() - $1::interval)
+    LIMIT $2 FOR UPDATE OF x SKIP LOCKED
+)
+UPDATE orders.acts a SET text = '', erased_at = clock_timestamp()
+FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b, unnest(array_agg(act_no)) AS act FROM due) n
+WHERE a.order_no = n.no AND a.bucket = n.b AND a.act_no = n.act
 `
 
 type EraseActsParams struct {
@@ -699,7 +702,7 @@ type EraseActsParams struct {
 	AtMost int32
 }
 
-// That an operator acted stays, without the words. OFFSET 0 keeps Postgres from beginning with the orders.
+// As details are erased. That an operator acted stays, without the words.
 func (q *Queries) EraseActs(ctx context.Context, arg EraseActsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, eraseActs, arg.Keep, arg.AtMost)
 	if err != nil {
