@@ -91,7 +91,8 @@ func TestChargebacks(t *testing.T) {
 	waiting := s.askBack(no, `{"reason":"asked for before the bank took it"}`, "awaiting_approval")
 	report(capture, withdrawn)
 	is(no, "open 4200 withdrawn true, rows 1 0, alarms 1")
-	shown, _ := s.document(no, read[int64](s, `SELECT user_id FROM orders.orders WHERE order_no = $1`, no)).Doc["payment"].(map[string]any)
+	user := read[int64](s, `SELECT user_id FROM orders.orders WHERE order_no = $1`, no)
+	shown, _ := s.document(no, user).Doc["payment"].(map[string]any)
 	theirs, _ := json.Marshal(shown["chargebacks"])
 	if !regexp.MustCompile(`^\[\{"amount":\{"amount":4200,"currency":"CNY"\},"created_at":"[^"]+","status":"open","updated_at":"[^"]+","withdrawn":true\}\]$`).Match(theirs) {
 		t.Errorf("the shopper reads of the chargeback %s", theirs)
@@ -103,7 +104,10 @@ func TestChargebacks(t *testing.T) {
 	s.act(secondOperator, waiting, "retry", "", "payment-charged-back")
 	s.exec(`DELETE FROM payments.refunds`)
 	s.askBack(no, `{"reason":"the shopper asks"}`, "payment-charged-back")
+	s.plan.within = time.Hour
+	require.Equal(t, "refundable while the bank has the money", s.document(no, user).Text("refund_until"), "")
 	report(capture, reinstated)
+	require.Equal(t, "refundable once it is back", s.document(no, user).Text("refund_until") != "", true)
 	s.booksAreRight()
 	s.askBack(no, `{"amount":{"amount":1,"currency":"CNY"},"reason":"the shopper asks"}`, "requested")
 	s.exec(`DELETE FROM payments.refunds`) // the bank would make it

@@ -100,6 +100,15 @@ func aCaptureBesideThePaymentGoesBack(t *testing.T, s *bundle, olderPays bool) {
 	s.booksAreRight()
 	s.orderIs(no, orderevent.StatusPaid)
 	require.Equal(t, "captured events", s.events(paymentevent.SubjectCaptured, no), 1)
+	// What went back by itself leaves the order refundable, and its shopper reads so.
+	s.plan.within = time.Hour
+	t.Cleanup(func() { s.plan.within = 0 })
+	if until := s.document(no, user).Text("refund_until"); until == "" {
+		t.Error("not refundable after a duplicate went back")
+	}
+	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", ""), "requested")
+	s.refundsDone(no)
+	s.booksAreRight()
 }
 
 // A provider that takes money twice for one payment refunds one of the two.

@@ -295,13 +295,15 @@ func aListShips(t *testing.T, s *bundle) {
 func theShopperConfirmsTheReceipt(t *testing.T, s *bundle) {
 	s.plan.within = time.Hour
 	t.Cleanup(func() { s.plan.within = 0 })
-	no := s.toShip(1)[0]
-	user := read[int64](s, `SELECT user_id FROM orders.orders WHERE order_no = $1`, no)
+	no, user := s.paidFor(100, sandbox.Normal)
 	path := "/api/v1/orders/" + no.String() + "/receipt"
 	until, err := time.Parse(time.RFC3339, s.document(no, user).Text("refund_until"))
 	if left := time.Until(until); err != nil || left < 59*time.Minute || left > time.Hour {
 		t.Errorf("refundable until %v: %v", until, err)
 	}
+	s.plan.within = time.Nanosecond
+	require.Equal(t, "refundable after its time", s.document(no, user).Text("refund_until"), "")
+	s.plan.within = time.Hour
 	s.says(s.post(user, path, ""), "order-not-sent")
 	s.upload(firstOperator, "", ofClient([]ids.ID{no}, numbered))
 	require.Equal(t, "refundable once it is sent", s.document(no, user).Text("refund_until"), "")

@@ -37,7 +37,7 @@ type Deps struct {
 	// name of the operator in ctx. An order that an operator canceled before is no error.
 	Cancel        func(ctx context.Context, no ids.ID, why string) (orderevent.Order, error)
 	CancelRefuses []*fault.Error
-	Plan          Plan
+	Plan          search.Plan
 	Accounts      search.Phones // knows the shoppers' phones; nil knows none
 	Outbox        order.Waker
 	Zone          *time.Location // the shop's; nil is UTC

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,7 +12,6 @@ import (
 	"stampede/order/internal/orderdb"
 	"stampede/order/internal/table"
 	"stampede/order/orderevent"
-	"stampede/order/search"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -82,31 +80,14 @@ func (s *Service) confirmReceipt(ctx context.Context, in *orderInput) (*httpx.Ou
 	return s.readDocument(ctx, no, user)
 }
 
-// Plan is what the desk asks of seckill's plan.
-type Plan interface {
-	search.Plan
-	// RefundRule returns for how long after paying a shopper of the activity may refund an
-	// order, 0 for never.
-	RefundRule(ctx context.Context, activity int64) (within time.Duration, writeOff bool, err error)
-}
-
-// refundUntil is until when the shopper may refund an order, "" if not: as package refund
-// decides, an order that is paid and not sent, and of which no refund was asked for.
+// refundUntil is until when the shopper may refund an order, "" if not, or not any more.
 func (s *Service) refundUntil(ctx context.Context, all *record) (string, error) {
-	o := &all.order
-	if o.Status != orderevent.StatusPaid || all.Shipment != nil || o.PaidAt.IsZero() {
+	if all.order.Status != orderevent.StatusPaid || all.Shipment != nil {
 		return "", nil
 	}
-	for i := range all.payments {
-		for _, r := range all.payments[i].Refunds {
-			if r.Status != "rejected" && r.Status != "replaced" {
-				return "", nil
-			}
-		}
-	}
-	within, _, err := s.deps.Plan.RefundRule(ctx, o.ActivityID)
-	if err != nil || within <= 0 {
+	until, err := s.deps.Refunds.Until(ctx, all.order)
+	if err != nil || until.IsZero() {
 		return "", err
 	}
-	return orderevent.Time(o.PaidAt.Add(within)), nil
+	return orderevent.Time(until), nil
 }

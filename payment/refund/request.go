@@ -238,6 +238,26 @@ func (r *Request) field() string {
 // subject names a refund in the audit log and in alarms.
 func subject(no ids.ID) string { return "refund " + no.String() }
 
+// Until returns until when the shopper may refund an order that was not sent: the zero time if not, or not any more.
+func (s *Service) Until(ctx context.Context, o orderevent.Order) (until time.Time, err error) {
+	within, _, err := s.deps.Plan.RefundRule(ctx, o.ActivityID)
+	if err != nil || within <= 0 {
+		return until, err
+	}
+	b, err := readBook(ctx, s.q, o)
+	if err != nil || !b.paid || !allowed(within, o, b) {
+		return until, err
+	}
+	back, err := s.q.ChargedBack(ctx, paymentdb.ChargedBackParams{Provider: b.paying.Provider, CaptureTxn: b.paying.ProviderTxn, Bucket: b.paying.Bucket})
+	if err != nil {
+		return until, fmt.Errorf("refund: read chargebacks of order %s: %w", o.No, err)
+	}
+	if back.Held <= 0 {
+		until = b.paying.PaidAt.Add(within)
+	}
+	return until, nil
+}
+
 // allowed reports whether the activity lets a shopper refund this order: as a whole,
 // before it is sent or completed, and for so long after it was paid.
 func allowed(within time.Duration, o orderevent.Order, b book) bool {
