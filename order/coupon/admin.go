@@ -127,6 +127,11 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[co
 		if err != nil {
 			return nil, err
 		}
+		ctx, done, err := s.reading(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
 		rows, err := coupondb.New(s.db).Kinds(ctx, coupondb.KindsParams{Before: before, Status: in.Status, Most: int32(p.Ask())}) //nolint:gosec // a page is small
 		if err != nil {
 			return nil, fmt.Errorf("coupon: list kinds: %w", err)
@@ -141,19 +146,25 @@ func (s *Service) get(ctx context.Context, in *KindInput) (*httpx.Output[couponK
 	if err != nil {
 		return nil, errNoKind.Because(err)
 	}
-	return httpx.Answered(read(ctx, coupondb.New(s.db), id))
+	row, err := s.read(ctx, id)
+	return httpx.Answered(viewKind(row), err)
 }
 
 // read returns a kind with its figures.
-func read(ctx context.Context, q *coupondb.Queries, id int64) (none couponKind, err error) {
-	rows, err := q.Kinds(ctx, coupondb.KindsParams{ID: id, Most: 1})
+func (s *Service) read(ctx context.Context, id int64) (none coupondb.KindsRow, err error) {
+	ctx, done, err := s.reading(ctx)
+	if err != nil {
+		return none, err
+	}
+	defer done()
+	rows, err := coupondb.New(s.db).Kinds(ctx, coupondb.KindsParams{ID: id, Most: 1})
 	if err != nil {
 		return none, fmt.Errorf("coupon: read kind %d: %w", id, err)
 	}
 	if len(rows) == 0 {
 		return none, errNoKind
 	}
-	return viewKind(rows[0]), nil
+	return rows[0], nil
 }
 
 type createInput struct {
@@ -240,19 +251,24 @@ func (s *Service) change(ctx context.Context, in *KindInput, action string, edit
 	if err != nil {
 		return nil, errNoKind.Because(err)
 	}
+	row, err := s.read(ctx, id) // without the lock, for which every issue of the kind waits
+	if err != nil {
+		return nil, err
+	}
 	return answered(ctx, s, func(tx pgx.Tx) (none couponKind, err error) {
 		q := coupondb.New(tx)
 		k, _, err := lockKind(ctx, q, id)
 		if err != nil {
 			return none, err
 		}
+		row.OrdersCouponKind = k
 		before := recorded(&k)
 		changed, err := edit(&k)
 		if err != nil {
 			return none, err
 		}
 		if changed {
-			_, err := q.UpdateKind(ctx, coupondb.UpdateKindParams{
+			row.OrdersCouponKind, err = q.UpdateKind(ctx, coupondb.UpdateKindParams{
 				ID: id, Name: k.Name, Status: k.Status, Currency: k.Currency, AmountOff: k.AmountOff, PercentOff: k.PercentOff, MaxOff: k.MaxOff,
 				Threshold: k.Threshold, ActivityIds: k.ActivityIds, ItemIds: k.ItemIds, ValidFrom: k.ValidFrom, ValidUntil: k.ValidUntil,
 				ValidDays: k.ValidDays, Total: k.Total, PerUser: k.PerUser, ClaimFrom: k.ClaimFrom, ClaimUntil: k.ClaimUntil,
@@ -265,7 +281,7 @@ func (s *Service) change(ctx context.Context, in *KindInput, action string, edit
 				return none, err
 			}
 		}
-		return read(ctx, q, id)
+		return viewKind(row), nil
 	})
 }
 

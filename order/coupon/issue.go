@@ -239,6 +239,18 @@ func publish(ctx context.Context, tx pgx.Tx, subject string, coupons []couponeve
 	return nil
 }
 
+// kind reads a kind that it does not lock.
+func kind(ctx context.Context, q *coupondb.Queries, id int64) (coupondb.OrdersCouponKind, error) {
+	k, err := q.Kind(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return k, errNoKind
+	}
+	if err != nil {
+		return k, fmt.Errorf("coupon: read kind %d: %w", id, err)
+	}
+	return k, nil
+}
+
 // lockKind locks a kind and returns it with the time.
 func lockKind(ctx context.Context, q *coupondb.Queries, id int64) (coupondb.OrdersCouponKind, time.Time, error) {
 	row, err := q.LockKind(ctx, id)

@@ -39,9 +39,10 @@ SELECT * FROM orders.coupon_progress WHERE kind_id = @kind_id;
 INSERT INTO orders.coupon_progress (kind_id, item_id, closed_at, after_user, done) VALUES (@kind_id, @item_id, @closed_at, @after_user, @done)
 ON CONFLICT (kind_id, item_id) DO UPDATE SET closed_at = excluded.closed_at, after_user = excluded.after_user, done = excluded.done;
 
--- name: RecallKind :exec
+-- name: RecallKind :one
 -- No coupon is issued meanwhile: the kind's row is locked.
-UPDATE orders.coupon_kinds SET recalled_at = clock_timestamp(), status = 'stopped', version = version + 1, updated_at = clock_timestamp() WHERE id = @id;
+UPDATE orders.coupon_kinds SET recalled_at = clock_timestamp(), status = 'stopped', version = version + 1, updated_at = clock_timestamp() WHERE id = @id
+RETURNING *;
 
 -- name: RecallCoupon :execrows
 UPDATE orders.coupons SET recalled_at = clock_timestamp()
@@ -53,8 +54,12 @@ SELECT user_id FROM orders.coupons WHERE coupon_no = @coupon_no AND bucket = @bu
 -- name: DeleteKind :exec
 DELETE FROM orders.coupon_kinds WHERE id = @id;
 
+-- name: Kind :one
+SELECT * FROM orders.coupon_kinds WHERE id = @id;
+
 -- name: Kinds :many
--- Kinds with their figures, newest first; the one kind if id is not 0.
+-- Kinds with their figures, newest first; the one kind if id is not 0. The figures cost as much as the kinds have uses, which
+-- the index alone answers.
 SELECT sqlc.embed(k), coalesce(f.locked, 0)::bigint AS locked, coalesce(f.used, 0)::bigint AS used,
        coalesce(f.borne, 0)::bigint AS borne, coalesce(f.discount, 0)::bigint AS discount
 FROM orders.coupon_kinds k

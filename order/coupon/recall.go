@@ -43,7 +43,7 @@ func (s *Service) issued(ctx context.Context, in *issuedInput) (*httpx.PageOutpu
 			fault.T("user_id is no id of a user: those are positive decimal numbers.", "user_id 不是用户编号：编号为正整数。")).Because(err)
 	}
 	q := coupondb.New(s.db)
-	if _, err := read(ctx, q, id); err != nil {
+	if _, err := kind(ctx, q, id); err != nil {
 		return nil, err
 	}
 	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]coupondb.CouponsOfUserRow, error) {
@@ -73,6 +73,10 @@ func (s *Service) recallKind(ctx context.Context, in *recallKindInput) (*httpx.O
 	if err != nil {
 		return nil, errNoKind.Because(err)
 	}
+	row, err := s.read(ctx, id) // without the lock, for which every issue of the kind waits
+	if err != nil {
+		return nil, err
+	}
 	return answered(ctx, s, func(tx pgx.Tx) (after couponKind, err error) {
 		q := coupondb.New(tx)
 		k, _, err := lockKind(ctx, q, id)
@@ -82,19 +86,15 @@ func (s *Service) recallKind(ctx context.Context, in *recallKindInput) (*httpx.O
 		if k.Status == draft {
 			return after, errNotActive.Saying(fault.T("A draft has issued no coupons; delete it.", "草稿没有发放过优惠券，请直接删除。"))
 		}
-		before, err := read(ctx, q, id)
-		if err != nil {
-			return after, err
-		}
-		if err := q.RecallKind(ctx, id); err != nil {
+		row.OrdersCouponKind = k
+		before := viewKind(row)
+		if row.OrdersCouponKind, err = q.RecallKind(ctx, id); err != nil {
 			return after, fmt.Errorf("coupon: recall kind %d: %w", id, err)
 		}
 		if err := publish(ctx, tx, couponevent.SubjectRecalled, []couponevent.Coupon{{KindID: id}}); err != nil {
 			return after, err
 		}
-		if after, err = read(ctx, q, id); err != nil {
-			return after, err
-		}
+		after = viewKind(row)
 		return after, audit.Record(ctx, tx, "coupon.recall", subject(id), audit.Change{Before: before, After: after, Reason: in.Body.Reason})
 	})
 }

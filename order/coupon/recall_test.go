@@ -5,15 +5,18 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order/coupon/internal/coupondb"
 	"stampede/order/couponevent"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -105,4 +108,42 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 	}
 	require.Equal(t, "events about recalls, and about what was only chosen", []int{s.told(couponevent.SubjectRecalled), s.told(couponevent.SubjectReturned)}, []int{2, 0})
 	require.Equal(t, "audited", recalls, []string{"coupon.recall active stopped", "coupon.recall-one locked locked"})
+}
+
+// Every issue of a kind waits for its lock, so that a change counts the kind's uses without it.
+func TestAChangeCountsUsesWithoutTheKindsLock(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for _, verb := range []string{"stop", "recall"} {
+		kind := s.kind(terms(""))
+		release := pgtest.Locked(t, s.db, `LOCK TABLE orders.coupon_uses`)
+		status := make(chan string, 1)
+		go func() {
+			got, _ := s.ask(9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/"+verb, `{"reason":"x"}`)
+			status <- got
+		}()
+		pgtest.Eventually(t, 10*time.Second, func() bool {
+			return s.count(`SELECT count(*)::int FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+				WHERE d.datname = current_database() AND relation = 'orders.coupon_uses'::regclass AND NOT granted`) > 0
+		}, "the uses are counted")
+		s.exec(`SELECT FROM orders.coupon_kinds WHERE id = $1 FOR UPDATE NOWAIT`, kind)
+		release()
+		require.Equal(t, verb, <-status, "200")
+	}
+}
+
+// What a kind's uses come to is read from the index alone, however many there are.
+func TestUsesAreCountedByTheirIndex(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	kind := s.kind(terms(""))
+	s.exec(`INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status)
+		SELECT i % 1024, gen_random_uuid(), gen_random_uuid(), $1::bigint + i % 2, 100, 'used' FROM generate_series(1, 10000) i`, kind)
+	s.exec(`VACUUM ANALYZE orders.coupon_uses`)
+	tx := pgtest.Begin(t, s.db)
+	rows, err := coupondb.New(tx).Kinds(t.Context(), coupondb.KindsParams{Most: 1})
+	require.NoError(t, err)
+	require.Equal(t, "used", rows[0].Used, int64(5000))
+	n := pgtest.Read[int](t, tx, `SELECT (seq_tup_read + idx_tup_fetch)::int FROM pg_stat_xact_user_tables WHERE relid = 'orders.coupon_uses'::regclass`)
+	require.Equal(t, "rows read", n, 0)
 }

@@ -121,12 +121,12 @@ func (s *Service) issueReservedOf(ctx context.Context, from Reservations, k *cou
 // issueReservedPage issues to the next users of an item and returns the place after
 // them.
 func (s *Service) issueReservedPage(ctx context.Context, from Reservations, p coupondb.OrdersCouponProgress) (coupondb.OrdersCouponProgress, error) {
-	k, err := coupondb.New(s.db).Kinds(ctx, coupondb.KindsParams{ID: p.KindID, Most: 1})
-	if err != nil || len(k) == 0 {
-		return p, errors.Join(err, errNotActive)
+	k, err := kind(ctx, coupondb.New(s.db), p.KindID)
+	if err != nil {
+		return p, err
 	}
 	// No more than are left, so that the last page is issued in part rather than not.
-	limit := min(rulePage, k[0].OrdersCouponKind.Total-k[0].OrdersCouponKind.Issued)
+	limit := min(rulePage, k.Total-k.Issued)
 	if limit <= 0 {
 		return p, errGone
 	}

@@ -13,6 +13,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -62,7 +63,11 @@ func TestReservationsGetTheirCouponsWhenTheyHaveClosed(t *testing.T) {
 	id := s.kind(terms(rule + `,"total":2`))
 	run := func(want int) {
 		t.Helper()
-		require.NoError(t, s.issueReserved(t.Context(), plan))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		release := pgtest.Locked(t, s.db, `LOCK TABLE orders.coupon_uses`) // it counts no uses
+		require.NoError(t, s.issueReserved(ctx, plan))
+		release()
 		require.Equal(t, "coupons", s.count(`SELECT count(*) FROM orders.coupons WHERE kind_id = $1`, id), want)
 	}
 	for user := int64(100); user < 100+rulePage; user++ { // more than a page of an item that has not closed

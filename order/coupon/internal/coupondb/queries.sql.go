@@ -437,6 +437,43 @@ func (q *Queries) Issue(ctx context.Context, arg IssueParams) ([]ids.ID, error) 
 	return made, err
 }
 
+const kind = `-- name: Kind :one
+SELECT id, name, status, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids, valid_from, valid_until, valid_days, total, per_user, issued, claim_from, claim_until, issue_on, reserved_activity_ids, reserved_item_ids, recalled_at, version, created_at, updated_at FROM orders.coupon_kinds WHERE id = $1
+`
+
+func (q *Queries) Kind(ctx context.Context, id int64) (OrdersCouponKind, error) {
+	row := q.db.QueryRow(ctx, kind, id)
+	var i OrdersCouponKind
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Status,
+		&i.Currency,
+		&i.AmountOff,
+		&i.PercentOff,
+		&i.MaxOff,
+		&i.Threshold,
+		&i.ActivityIds,
+		&i.ItemIds,
+		&i.ValidFrom,
+		&i.ValidUntil,
+		&i.ValidDays,
+		&i.Total,
+		&i.PerUser,
+		&i.Issued,
+		&i.ClaimFrom,
+		&i.ClaimUntil,
+		&i.IssueOn,
+		&i.ReservedActivityIds,
+		&i.ReservedItemIds,
+		&i.RecalledAt,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const kinds = `-- name: Kinds :many
 SELECT k.id, k.name, k.status, k.currency, k.amount_off, k.percent_off, k.max_off, k.threshold, k.activity_ids, k.item_ids, k.valid_from, k.valid_until, k.valid_days, k.total, k.per_user, k.issued, k.claim_from, k.claim_until, k.issue_on, k.reserved_activity_ids, k.reserved_item_ids, k.recalled_at, k.version, k.created_at, k.updated_at, coalesce(f.locked, 0)::bigint AS locked, coalesce(f.used, 0)::bigint AS used,
        coalesce(f.borne, 0)::bigint AS borne, coalesce(f.discount, 0)::bigint AS discount
@@ -465,7 +502,8 @@ type KindsRow struct {
 	Discount         int64
 }
 
-// Kinds with their figures, newest first; the one kind if id is not 0.
+// Kinds with their figures, newest first; the one kind if id is not 0. The figures cost as much as the kinds have uses, which
+// the index alone answers.
 func (q *Queries) Kinds(ctx context.Context, arg KindsParams) ([]KindsRow, error) {
 	rows, err := q.db.Query(ctx, kinds,
 		arg.ID,
@@ -864,14 +902,43 @@ func (q *Queries) RecallCoupon(ctx context.Context, arg RecallCouponParams) (int
 	return result.RowsAffected(), nil
 }
 
-const recallKind = `-- name: RecallKind :exec
+const recallKind = `-- name: RecallKind :one
 UPDATE orders.coupon_kinds SET recalled_at = clock_timestamp(), status = 'stopped', version = version + 1, updated_at = clock_timestamp() WHERE id = $1
+RETURNING id, name, status, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids, valid_from, valid_until, valid_days, total, per_user, issued, claim_from, claim_until, issue_on, reserved_activity_ids, reserved_item_ids, recalled_at, version, created_at, updated_at
 `
 
 // No coupon is issued meanwhile: the kind's row is locked.
-func (q *Queries) RecallKind(ctx context.Context, id int64) error {
-	_, err := q.db.Exec(ctx, recallKind, id)
-	return err
+func (q *Queries) RecallKind(ctx context.Context, id int64) (OrdersCouponKind, error) {
+	row := q.db.QueryRow(ctx, recallKind, id)
+	var i OrdersCouponKind
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Status,
+		&i.Currency,
+		&i.AmountOff,
+		&i.PercentOff,
+		&i.MaxOff,
+		&i.Threshold,
+		&i.ActivityIds,
+		&i.ItemIds,
+		&i.ValidFrom,
+		&i.ValidUntil,
+		&i.ValidDays,
+		&i.Total,
+		&i.PerUser,
+		&i.Issued,
+		&i.ClaimFrom,
+		&i.ClaimUntil,
+		&i.IssueOn,
+		&i.ReservedActivityIds,
+		&i.ReservedItemIds,
+		&i.RecalledAt,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
 }
 
 const recalledInUse = `-- name: RecalledInUse :many
