@@ -324,6 +324,15 @@ func aListThatRefundsPartsNeedsAKey(t *testing.T, s *bundle) {
 	}
 	s.refundsDone(no)
 	require.Equal(t, "refunded", read[int64](s, `SELECT sum(amount) FROM payments.refunds WHERE order_no = $1`, no), 30)
+
+	// Orders that cannot be read any more once the refund is committed leave it done.
+	s.exec(`CREATE FUNCTION orders.go_away() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN ALTER TABLE orders.orders RENAME TO away; RETURN NULL; END'`)
+	s.exec(`CREATE CONSTRAINT TRIGGER go_away AFTER INSERT ON payments.refunds DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION orders.go_away()`)
+	got, sums := s.list("more scratches", part)
+	s.exec(`DROP TRIGGER go_away ON payments.refunds`)
+	s.exec(`ALTER TABLE orders.away RENAME TO orders`)
+	require.Equal(t, "without the order's status", []any{sums, got}, []any{"true 1 0", map[string]string{no.String(): "<nil> requested"}})
+	s.refundsDone(no)
 }
 
 func aListThatCannotBeMeant(t *testing.T, s *bundle) {
