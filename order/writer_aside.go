@@ -89,11 +89,15 @@ func (w *writer) setAside(ctx context.Context, stop <-chan struct{}, messages []
 func (w *writer) writeAside(ctx context.Context, stop <-chan struct{}, item int64) {
 	ctx, cancel := untilStopped(ctx, stop)
 	defer cancel()
+	drained := false // the item's queue, if it has one again, is another goroutine's
 	defer func() {
 		left := time.Duration(0)
 		if r := recover(); r != nil {
 			left = asidePanic
 			w.deps.Log.ErrorContext(ctx, "writing an item's orders panicked", "item_id", item, "panic", r, "stack", string(debug.Stack()))
+		}
+		if drained {
+			return
 		}
 		for _, m := range w.aside.leave(item) {
 			_ = m.Nak(left) // without a connection the ack wait has the same effect
@@ -102,7 +106,7 @@ func (w *writer) writeAside(ctx context.Context, stop <-chan struct{}, item int6
 	alarmAt, alarmed := time.Now().Add(20*w.cfg.LockWait), false // beyond what Postgres ends by itself
 	for {
 		set := w.asideSet(item)
-		if len(set) == 0 {
+		if drained = len(set) == 0; drained {
 			break
 		}
 		end := stopped

@@ -1,6 +1,8 @@
 package order
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,6 +81,40 @@ func TestWriterReturnsWhatIsAsideAtTheStop(t *testing.T) {
 	require.Equal(t, "acks", msg.acked.Load(), 0)
 	release()
 	s.deliver(again(m))
+}
+
+// TestItemIsSetAsideAgainWhileItsAlarmIsRecorded: the goroutine that emptied the item's queue
+// leaves the messages of the next one alone.
+func TestItemIsSetAsideAgainWhileItsAlarmIsRecorded(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.LockWait = 20 * time.Millisecond })
+	b := s.item(5)
+	first, second, returned := s.writes(1, grants(b, 1)), s.writes(2, grants(b, 2)), new(atomic.Int64)
+	second.Nak = func(time.Duration) error { returned.Add(1); return nil }
+	alarmed := func(subject string) func() bool {
+		return func() bool { return s.count(`SELECT count(*) FROM platform.alarms WHERE subject = $1`, subject) == 1 }
+	}
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop); s.writer.aside.working.Wait() })
+	release := s.lockStock(b.ItemID)
+	s.writer.write(t.Context(), stop, []bus.Msg{first.Msg})
+	pgtest.Eventually(t, 30*time.Second, alarmed(inventory.ItemSubject(b.ItemID)), "the alarm about the item")
+	recorded := pgtest.Locked(t, s.db, `LOCK TABLE platform.alarms`)
+	late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	s.writer.raiseAlarm(late, "kept", "until the item is written")
+	release()
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		return first.acked.Load() == 1 && s.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+	}, "the kept alarm is being recorded")
+	release = s.lockStock(b.ItemID)
+	s.writer.write(t.Context(), stop, []bus.Msg{second.Msg})
+	recorded()
+	pgtest.Eventually(t, 30*time.Second, alarmed("kept"), "the kept alarm")
+	release()
+	pgtest.Eventually(t, 30*time.Second, func() bool { return second.acked.Load() == 1 }, "the item's order")
+	s.writer.aside.working.Wait()
+	require.Equal(t, "messages returned", returned.Load(), 0)
 }
 
 // TestLockedItemLeavesTheStreamToTheOthers: more of its messages wait than a
