@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/coder/websocket"
 )
 
 // shardCount splits the hub's lock: enough that ten thousand pushes a second
@@ -36,24 +38,29 @@ func (h *hub) shard(user int64) *shard {
 	return &h.shards[uint64(user)%shardCount] // any spread will do, the sign does not matter
 }
 
-// add registers a socket; it returns false if the user or the instance has too
-// many or the hub is closing.
-func (h *hub) add(s *socket) bool {
+// add registers a socket, or returns the status that refuses it, and why: the
+// instance has too many, it stops, or the user has too many.
+func (h *hub) add(s *socket) (refused websocket.StatusCode, why string) {
 	if n := h.count.Add(1); h.cfg.MaxSockets > 0 && n > int64(h.cfg.MaxSockets) {
 		h.count.Add(-1)
-		return false
+		return websocket.StatusTryAgainLater, "the server is full"
 	}
 	sh := h.shard(s.user)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	// closed is read under the lock that close takes for its sweep: the sweep
 	// either sees a socket or it is refused here.
-	if h.closed.Load() || len(sh.users[s.user]) >= h.cfg.MaxPerUser {
-		h.count.Add(-1)
-		return false
+	switch {
+	case h.closed.Load():
+		refused, why = websocket.StatusGoingAway, "the server is restarting"
+	case len(sh.users[s.user]) >= h.cfg.MaxPerUser:
+		refused, why = websocket.StatusPolicyViolation, "too many connections"
+	default:
+		sh.users[s.user] = append(sh.users[s.user], s)
+		return 0, ""
 	}
-	sh.users[s.user] = append(sh.users[s.user], s)
-	return true
+	h.count.Add(-1)
+	return refused, why
 }
 
 // remove deletes a socket; a second call does nothing.

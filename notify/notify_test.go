@@ -154,11 +154,20 @@ func TestEventReachesItsShopper(t *testing.T) {
 
 func TestOneSocketTooManyIsRefused(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config) { c.MaxPerUser = 1 })
+	b := setup(t, func(c *Config) { c.MaxPerUser, c.MaxSockets = 1, 2 })
 	b.connect(t, 7)
-	conn, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer." + b.token(t, 7)}})
-	require.NoError(t, err)
-	mustClose(t.Context(), t, conn, websocket.StatusPolicyViolation)
+	refused := func(user int64, status websocket.StatusCode) {
+		t.Helper()
+		conn, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer." + b.token(t, user)}})
+		require.NoError(t, err)
+		mustClose(t.Context(), t, conn, status)
+	}
+	refused(7, websocket.StatusPolicyViolation)
+	b.connect(t, 8)
+	refused(9, websocket.StatusTryAgainLater) // it is the instance that is full
+	b.service.hub.closed.Store(true)
+	b.service.hub.cfg.MaxSockets = 0
+	refused(9, websocket.StatusGoingAway)
 }
 
 func TestStopSaysGoingAway(t *testing.T) {
@@ -218,7 +227,8 @@ func slowSetup(t *testing.T) (*hub, *socket, *stuck) {
 	s := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry()})
 	c := &stuck{}
 	sock := &socket{user: 7, conn: c, hub: s.hub}
-	require.Equal(t, "added", s.hub.add(sock), true)
+	refused, _ := s.hub.add(sock)
+	require.Equal(t, "refused", refused, 0)
 	return s.hub, sock, c
 }
 

@@ -36,7 +36,7 @@ func document(doc *huma.OpenAPI) {
 			"or another amount was charged (mismatch): it goes back. " +
 			"A push is a hint: after connecting again, ask for the orders you follow.\n\n" +
 			"Close codes: 1001, the server is restarting, connect again; 1008, the token is missing, late, not valid or has expired, its login was ended, or you have too " +
-			"many connections, do not connect again with the same token; 1013, you read too slowly or pushes may be missing, ask for your orders and connect again.",
+			"many connections, do not connect again with the same token; 1013, you read too slowly, pushes may be missing, or this server is full, ask for your orders and connect again.",
 		Security: []map[string][]string{{}, {httpx.BearerScheme: {}}},
 		Parameters: []*huma.Param{{
 			Name: "Sec-WebSocket-Protocol", In: "header", Description: "Subprotocols that the client offers, comma-separated",

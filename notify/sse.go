@@ -156,7 +156,7 @@ func (s *Service) serve(out huma.Context, lastID string, since time.Time) {
 	who := auth.From(ctx)
 	sock := &socket{user: who.UserID, who: who, conn: conn, hub: s.hub}
 	conn.mu.Lock() // a push may come as soon as the hub knows the socket; the greeting is first
-	if !s.hub.add(sock) {
+	if refused, _ := s.hub.add(sock); refused != 0 {
 		conn.mu.Unlock()
 		httpx.WriteProblem(w, r, errTooManySockets)
 		return

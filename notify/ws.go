@@ -39,7 +39,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 // connect accepts a socket.
 func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	if sock := s.admit(w, r); sock != nil {
-		sock.enqueue(greeting)
+		sock.begin()
 	}
 }
 
@@ -82,9 +82,9 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 		refuseToken(conn)
 		return nil
 	}
-	sock := &socket{user: p.UserID, who: p, conn: conn, hub: s.hub}
-	if !s.hub.add(sock) {
-		_ = conn.Close(websocket.StatusPolicyViolation, "too many connections")
+	sock := &socket{user: p.UserID, who: p, conn: conn, hub: s.hub, queue: []outgoing{greeting}} // before any push
+	if refused, why := s.hub.add(sock); refused != 0 {
+		_ = conn.Close(refused, why)
 		return nil
 	}
 	admitted()

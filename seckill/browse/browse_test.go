@@ -52,6 +52,12 @@ func TestTheSessionList(t *testing.T) {
 	if r := w.ok("/api/v1/sessions"); strings.Contains(string(r.Raw), `"id":"`+open.session+`"`) {
 		t.Errorf("a session that closed long ago is listed: %s", r.Raw)
 	}
+	w.clock.Advance(-4 * time.Hour) // Redis's clock is set right
+	w.ok("/api/v1/sessions")
+	w.clock.Advance(-time.Hour)
+	if r := w.ok("/api/v1/sessions"); !strings.Contains(string(r.Raw), `"id":"`+open.session+`"`) {
+		t.Errorf("a list that was made in the future stays: %s", r.Raw)
+	}
 	w.gives("/api/v1/sessions?cursor=Zm9v", http.StatusUnprocessableEntity)
 }
 

@@ -32,12 +32,12 @@ type sessionList struct {
 
 // keptSessions is an immutable state of the list.
 type keptSessions struct {
-	all     sessionOrder
-	expires time.Time
+	all           sessionOrder
+	made, expires time.Time
 }
 
 func (l *sessionList) fresh(now time.Time) (sessionOrder, bool) {
-	if k := l.kept.Load(); k != nil && now.Before(k.expires) {
+	if k := l.kept.Load(); k != nil && !now.Before(k.made) && now.Before(k.expires) { // Redis's clock may have been set back
 		return k.all, true
 	}
 	return sessionOrder{}, false
@@ -97,7 +97,8 @@ func (b *Service) listable(ctx context.Context) (sessionOrder, error) {
 			return sessionOrder{}, err
 		}
 		all := orderSessions(read)
-		b.list.kept.Store(&keptSessions{all: all, expires: b.deps.Clock.Now().Add(browseLeast + rand.N(browseJitter))}) //nolint:gosec // jitter is no secret
+		made := b.deps.Clock.Now()
+		b.list.kept.Store(&keptSessions{all: all, made: made, expires: made.Add(browseLeast + rand.N(browseJitter))}) //nolint:gosec // jitter is no secret
 		return all, nil
 	})
 }

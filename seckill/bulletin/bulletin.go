@@ -54,10 +54,13 @@ type Deps struct {
 type Service struct {
 	deps         Deps
 	every, pause time.Duration // lookEvery and itemPause, except in tests
+	timeout      time.Duration // lookTimeout, except in tests
 }
 
 // New returns the service; it reads nothing yet.
-func New(deps Deps) *Service { return &Service{deps: deps, every: lookEvery, pause: itemPause} }
+func New(deps Deps) *Service {
+	return &Service{deps: deps, every: lookEvery, pause: itemPause, timeout: lookTimeout}
+}
 
 // Run publishes while this instance leads, until ctx ends. No error ends it.
 func (s *Service) Run(ctx context.Context) error {
@@ -67,9 +70,12 @@ func (s *Service) Run(ctx context.Context) error {
 
 // look publishes what has changed since the last look.
 func (s *Service) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	left, silent := s.deps.Stock.Left(ctx) // sessions, and the items that answered, do not wait for the others
+	// Sessions, and the items that answered, do not wait for the others.
+	asking, asked := context.WithTimeout(ctx, s.timeout/2)
+	left, silent := s.deps.Stock.Left(asking)
+	asked()
 	told := 0
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		sessions, err := tellSessions(ctx, tx)

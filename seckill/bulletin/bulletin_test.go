@@ -230,6 +230,24 @@ func (noStock) Left(context.Context) (map[int64]inventory.Left, error) {
 	return nil, context.DeadlineExceeded
 }
 
+// hungStock is a Redis whose host is silent.
+type hungStock struct{}
+
+func (hungStock) Left(ctx context.Context) (map[int64]inventory.Left, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Sessions wait neither for a Redis that answers late nor for one that does not answer.
+func TestSessionsDoNotWaitForRedis(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.Service.deps.Stock = hungStock{}
+	b.timeout = time.Second
+	require.ErrorIs(t, b.look(t.Context()), context.DeadlineExceeded)
+	require.Equal(t, "events", b.news(), "session.opened")
+}
+
 // A running instance publishes, and another one goes on when it stops.
 func TestLeadershipMovesOn(t *testing.T) {
 	t.Parallel()

@@ -98,9 +98,11 @@ func (f *follows[D]) leave(of int64, one *followed[D]) {
 	f.mu.Lock()
 	one.followers--
 	last := one.followers == 0
+	if last && f.of[of] == one {
+		delete(f.of, of) // under the same lock: no other follower joins what is about to stop
+	}
 	f.mu.Unlock()
 	if last {
-		f.forget(of, one)
 		one.stop()
 	}
 }

@@ -91,6 +91,12 @@ func TestReportOfASession(t *testing.T) {
 	if len(list) != 2 || list[0].(map[string]any)["code"] != "of-its-time" {
 		t.Errorf("alarms %v", list)
 	}
+	d.SQL(`UPDATE seckill.sessions SET closes_at = now() + interval '1 hour'`)
+	require.Contains(t, "of a session that is open", d.raw(path), `"not-over"`)
+	d.SQL(`UPDATE seckill.activities SET status = 'terminated', updated_at = now() - interval '1 minute'`)
+	raw := d.raw(path)
+	require.Contains(t, "of one that was terminated", raw, `"not-proved"`)
+	require.Equal(t, "it was still open", strings.Contains(raw, `"not-over"`), false)
 	page, err := d.svc.Report(t.Context(), 1<<40)
 	if err == nil {
 		t.Errorf("a report of no session: %+v", page)

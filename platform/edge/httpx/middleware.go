@@ -1,6 +1,7 @@
 package httpx
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -162,6 +163,9 @@ func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
 					panic(v)
 				}
 				log.ErrorContext(r.Context(), "handler panicked", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+				if statusBegun(w) != 0 {
+					panic(http.ErrAbortHandler) // the client must see that the answer is not whole
+				}
 				WriteProblem(w, r, fault.ErrInternal)
 			}()
 			next.ServeHTTP(w, r)
@@ -211,14 +215,17 @@ func logged(log *slog.Logger) func(http.Handler) http.Handler {
 
 // statusSoFar is the status written to measure's writer, maybe through the gate's;
 // nothing written becomes 200.
-func statusSoFar(w http.ResponseWriter) int {
+func statusSoFar(w http.ResponseWriter) int { return cmp.Or(statusBegun(w), http.StatusOK) }
+
+// statusBegun is statusSoFar, but 0 while nothing is written.
+func statusBegun(w http.ResponseWriter) int {
 	if gated, ok := w.(*leaving); ok {
 		w = gated.ResponseWriter
 	}
-	if answer, ok := w.(middleware.WrapResponseWriter); ok && answer.Status() != 0 {
+	if answer, ok := w.(middleware.WrapResponseWriter); ok {
 		return answer.Status()
 	}
-	return http.StatusOK
+	return 0
 }
 
 // The headers that every answer carries. The slices are shared by all answers, which

@@ -82,7 +82,7 @@ func (d declared) loadOf(method string) Load {
 		return Stream
 	case d.class == Critical && d.role == "":
 		return Callback
-	case method == http.MethodGet:
+	case method == http.MethodGet || method == http.MethodHead:
 		return Read
 	default:
 		return Write

@@ -150,6 +150,7 @@ func TestLoadsFollowFromTheRoute(t *testing.T) {
 	for route, want := range map[route]Load{
 		{"POST", "/api/v1/auth/refresh"}: Costly, {"POST", "/api/v1/admin/pause"}: Staff, {"GET", "/api/v1/ws"}: Stream,
 		{"POST", "/api/v1/payments/{provider}/notify"}: Callback, {"GET", "/unknown"}: Read, {"POST", "/unknown"}: Write,
+		{"HEAD", "/unknown"}: Read,
 	} {
 		require.Equal(t, route.method+" "+route.pattern, rt.API.routes.of(route.method, route.pattern).loadOf(route.method), want)
 	}

@@ -61,6 +61,9 @@ func (c *Calls) Run(ctx context.Context, attempt func(context.Context) error) er
 		if err != nil {
 			result, err = "failed", legible(err)
 		}
+		if c.breaker != nil && c.breaker.IsHalfOpen() && errors.Is(err, context.Canceled) {
+			c.breaker.Open() // the probe says nothing, which the breaker would take for a success
+		}
 		c.seconds.WithLabelValues(c.peer, result).Observe(time.Since(began).Seconds())
 		return err
 	})

@@ -127,6 +127,18 @@ func TestServiceThatHangs(t *testing.T) {
 		require.ErrorIs(t, c.Do(t.Context(), req, good), timeout.ErrExceeded)
 	}
 	require.Equal(t, "available after two timeouts", c.Available(), false)
+
+	c, req, _ = setup(t, hang, func(c *outbound.Config) {
+		c.Timeout, c.BreakerFailures, c.BreakerDelay = 50*time.Millisecond, 1, time.Second
+	})
+	require.ErrorIs(t, c.Do(t.Context(), req, good), timeout.ErrExceeded)
+	for !c.Available() { // for a second
+		<-time.After(10 * time.Millisecond)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, c.Do(ctx, req, good), context.Canceled)
+	require.Equal(t, "available after a probe whose caller left", c.Available(), false)
 }
 
 func TestErrorsDoNotRepeatTheAddress(t *testing.T) {
