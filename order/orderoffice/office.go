@@ -6,6 +6,7 @@ package orderoffice
 import (
 	"embed"
 	"errors"
+	"html/template"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -147,15 +148,16 @@ func rows(list map[string]any) []any {
 	return data
 }
 
-// export is the query of the download that has the list's orders.
-func export(query url.Values) string {
+// export is the query of the download that has the list's orders. A template escapes the = and & of
+// any other text.
+func export(query url.Values) template.URL {
 	q := url.Values{}
 	for name := range query {
 		if name != "cursor" {
 			q.Set(name, query.Get(name))
 		}
 	}
-	return q.Encode()
+	return template.URL(q.Encode()) //nolint:gosec // Encode escapes what was typed
 }
 
 // words are the states and reasons of orders and disputes as operators read them.

@@ -37,6 +37,8 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var rows []string
 	next := ""
 	switch query := r.URL.Query(); {
+	case query.Get("status") == "paid":
+		rows = []string{row(1)}
 	case r.URL.Path == "/api/v1/auth/login":
 		access, _ := d.tokens.Mint(auth.Principal{UserID: 5, Role: auth.Operator, Login: 1}, 15*time.Minute) // the key is long enough
 		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": access, "refresh_token": "r", "expires_in": 900})
@@ -89,6 +91,26 @@ func (d *desk) opened(t *testing.T) func(path string, form url.Values) string {
 	}
 	open("/admin/sign-in", url.Values{"phone": {"13800138000"}, "password": {"secret words"}})
 	return open
+}
+
+// TestExportsHaveTheListsFilters: the links of a list to its files carry all that it was narrowed by.
+func TestExportsHaveTheListsFilters(t *testing.T) {
+	t.Parallel()
+	open := (&desk{waiting: 3}).opened(t)
+	for page, filters := range map[string]map[string]string{
+		"/admin/orders?status=paid&item_id=7&cursor=c1": {"status": "paid", "item_id": "7", "cursor": ""},
+		"/admin/shipping?recipient=张三&item_id=7":        {"to_ship": "true", "recipient": "张三", "item_id": "7", "parcels": ""},
+	} {
+		links := regexp.MustCompile(`href="([^"]*/export\?[^"]*)"`).FindAllStringSubmatch(open(page, nil), -1)
+		require.Equal(t, page+": has links", len(links) >= 2, true)
+		for _, link := range links {
+			address, err := url.Parse(html.UnescapeString(link[1]))
+			require.NoError(t, err)
+			for name, value := range filters {
+				require.Equal(t, page+": "+name+" of "+link[1], address.Query().Get(name), value)
+			}
+		}
+	}
 }
 
 // TestPickingListHasWhatIsPacked: the list of the chosen orders, and of all, with the units of each
