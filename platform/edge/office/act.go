@@ -18,9 +18,11 @@ import (
 
 // failure is a form that was refused, to be shown with the reason.
 type failure struct {
+	act     *Act
 	action  string // where it was sent
 	form    url.Values
 	problem *Problem
+	sameKey bool // the next sending needs the same key: this one or an earlier one may have been done
 	shown   bool // the page has the form, with the reason in it
 }
 
@@ -29,7 +31,8 @@ type failure struct {
 func (o *Office) act(c *Call, a *Act) {
 	form := c.r.PostForm //nolint:forbidigo // the form that was received, not a request
 	var made map[string]any
-	err := o.confirmed(c, a, form)
+	unconfirmed := o.confirmed(c, a, form)
+	err := unconfirmed
 	if err == nil {
 		made, err = c.ask(a, form)
 	}
@@ -55,7 +58,7 @@ func (o *Office) act(c *Call, a *Act) {
 		o.endOrSay(c, err)
 		return
 	}
-	o.again(c, back, &failure{action: c.r.URL.Path, form: form, problem: p})
+	o.again(c, back, &failure{act: a, action: c.r.URL.Path, form: form, problem: p, sameKey: unconfirmed != nil || p.Status >= http.StatusInternalServerError})
 }
 
 // ask makes a form's request.
@@ -110,11 +113,27 @@ func (o *Office) again(c *Call, back string, f *failure) {
 	r := c.r.Clone(context.WithValue(c.r.Context(), carriedKey{}, carried{f, c.session, c.changed}))
 	r.Method, r.Body = http.MethodGet, http.NoBody
 	r.URL, _ = url.Parse(back) // local has parsed it
-	if _, pattern := o.mux.Handler(r); pattern == "" {
-		o.sayProblem(c, f.problem)
-		return
-	}
 	o.mux.ServeHTTP(c.w, r)
+}
+
+// kept is a refused form whose page cannot be shown: all that was sent, hidden, with its key, so
+// that a second sending has no second effect. A password is typed and a file chosen anew.
+func (c *Call) kept() *FormView {
+	f := &FormView{Call: c, Act: c.failed.act, Action: c.failed.action, Password: c.asks(c.failed.act), Problem: c.failed.problem}
+	anew := []string{"_password", "_totp", "human_check"}
+	for _, of := range f.Act.Fields {
+		if of.Kind == File {
+			f.Fields, anew = append(f.Fields, f.field(of, "")), append(anew, of.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.failed.form)) {
+		for _, sent := range c.failed.form[name] {
+			if !slices.Contains(anew, name) {
+				f.Fields = append(f.Fields, FieldView{Field: Field{Name: name, Hidden: true}, Text: sent})
+			}
+		}
+	}
+	return f
 }
 
 // carried is what the page of a refused form is shown with.
@@ -132,7 +151,7 @@ func (o *Office) confirmed(c *Call, a *Act, form url.Values) error {
 	if a.Typed && strings.TrimSpace(form.Get("_typed")) != form.Get("_expected") {
 		return c.invalid("_typed", c.T("Type exactly: ", "请准确输入：")+form.Get("_expected"))
 	}
-	if !a.Again || c.session.fresh(o.now()) {
+	if !c.asks(a) {
 		return nil
 	}
 	if form.Get("_password") == "" {
@@ -140,6 +159,9 @@ func (o *Office) confirmed(c *Call, a *Act, form url.Values) error {
 	}
 	return c.signInAgain(form)
 }
+
+// asks reports whether a form needs the password now.
+func (c *Call) asks(a *Act) bool { return a.Again && !c.session.fresh(c.office.now()) }
 
 // invalid is a refusal of one field by the office.
 func (c *Call) invalid(field, message string) *Problem { return c.Refuse(Flaw{field, message}) }
@@ -199,13 +221,13 @@ func (c *Call) Act(path string, values ...any) *FormView {
 	f := &FormView{
 		Call: c, Act: a, Back: c.with("", ""), Expected: given["typed"], Currency: cmp.Or(given["currency"], currencyOf(of)),
 		Action: fill(path, func(name string) string { return cmp.Or(given[name], text(of[name]), c.Value(name)) }),
-		Key:    ids.New().String(), Password: a.Again && !c.session.fresh(c.office.now()), Small: given["small"] != "", Open: given["_open"] != "",
+		Key:    ids.New().String(), Password: c.asks(a), Small: given["small"] != "", Open: given["_open"] != "",
 	}
 	f.Look = fill(a.Before.Path, func(name string) string { return cmp.Or(given[name], text(of[name]), c.Value(name)) })
 	if c.failed != nil && c.failed.action == f.Action {
 		f.Open, f.Problem, c.failed.shown = true, c.failed.problem, true
-		if c.failed.problem.Status >= http.StatusInternalServerError {
-			f.Key = cmp.Or(c.failed.form.Get("_key"), f.Key) // it may have been done
+		if c.failed.sameKey {
+			f.Key = cmp.Or(c.failed.form.Get("_key"), f.Key)
 		}
 	}
 	for i := range a.Fields {

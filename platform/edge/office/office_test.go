@@ -184,6 +184,41 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 	require.Equal(t, "what the API got after a form of another site", b.lines(), before)
 }
 
+// TestRefusedFormOutlivesItsPage: a form that was refused while its page cannot be read either keeps
+// what was sent, to be sent again with the same key.
+func TestRefusedFormOutlivesItsPage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.signedInAs(t, auth.Operator)
+	b.answer("PUT /api/v1/things/7/broken", http.StatusServiceUnavailable, `{"status":503,"code":"unavailable","title":"Away"}`)
+	b.answer("POST /api/v1/things/7/parts", http.StatusServiceUnavailable, `{"status":503,"code":"unavailable","title":"Away"}`)
+	shown := b.answers["GET /api/v1/things/7"]
+	b.answer("GET /api/v1/things/7", http.StatusServiceUnavailable, `{"status":503,"code":"unavailable","title":"No things"}`)
+	form := url.Values{
+		"why": {`an "old" lamp`}, "cost": {"12.5"}, "_currency": {"CNY"}, "_key": {"k-1"}, "_back": {"/admin/things/7?page=2"},
+		"_password": {"secret words"}, "_totp": {"123456"},
+	}
+	w := b.send(t, "/admin/things/7/break", form, c)
+	has(t, w, http.StatusServiceUnavailable, `action="/admin/things/7/break"`, `type="hidden" name="why" value="an &#34;old&#34; lamp"`,
+		`name="cost" value="12.5"`, `name="_currency" value="CNY"`, `name="_key" value="k-1"`, `name="_back" value="/admin/things/7?page=2"`, "Send again</button>")
+	require.Equal(t, "times that the refusal is said", strings.Count(w.Body.String(), "<strong>Away</strong>"), 1)
+	for _, text := range []string{"No things", "secret words", "123456", "Try again"} {
+		require.Equal(t, "the page has "+text, strings.Contains(w.Body.String(), text), false)
+	}
+	has(t, b.send(t, "/admin/things/7/break", form, c, "Accept-Language", "zh"), http.StatusServiceUnavailable, "重新提交</button>")
+	w = b.send(t, "/admin/things/7/load", url.Values{"file": {"a,b"}, "_key": {"k-2"}, "_back": {"/admin/things/7"}}, c)
+	has(t, w, http.StatusServiceUnavailable, `enctype="multipart/form-data"`, `<input type="file"`, `name="_key" value="k-2"`)
+	require.Equal(t, "the page has the file", strings.Contains(w.Body.String(), "a,b"), false)
+
+	// A refusal of the office itself, which the API has not seen, keeps the key of an earlier sending too.
+	b.now = b.now.Add(freshFor)
+	given := url.Values{"_typed": {"my thing"}, "_expected": {"my thing"}, "_key": {"k-3"}, "_back": {"/admin/things/7"}}
+	w = b.send(t, "/admin/things/7/give", given, c)
+	has(t, w, http.StatusUnprocessableEntity, "Type your password", `name="_password"`, `name="_typed" value="my thing"`)
+	b.answers["GET /api/v1/things/7"] = shown
+	has(t, b.send(t, "/admin/things/7/give", given, c), http.StatusUnprocessableEntity, "Type your password", `name="_key" value="k-3"`)
+}
+
 func TestEditsBeginWithTheDocument(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

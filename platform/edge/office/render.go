@@ -72,7 +72,8 @@ func (o *Office) render(c *Call, status int, page *template.Template, view *View
 	_, _ = out.WriteTo(c.w) // the browser may have left
 }
 
-// sayProblem shows what went wrong on a page of its own.
+// sayProblem shows what went wrong on a page of its own: the refusal of a form rather than of the
+// page that was to show it, with what was sent.
 func (o *Office) sayProblem(c *Call, err error) {
 	p, told := errors.AsType[*Problem](err)
 	if !told {
@@ -82,7 +83,12 @@ func (o *Office) sayProblem(c *Call, err error) {
 			Title: c.T("Something failed on our side", "服务出错了"), Next: c.T("Try again; if it stays, quote the request id.", "请重试；若仍失败，请提供请求编号。"),
 		}
 	}
-	o.render(c, p.Status, o.own["problem.html"], &View{Title: Text{p.Title, p.Title}, Problem: p, Bare: c.session == nil})
+	view := &View{Problem: p, Bare: c.session == nil}
+	if c.failed != nil && c.session != nil { // instead of the form's page, which cannot be shown
+		c.failed.shown, view.Problem, view.Data = true, c.failed.problem, map[string]any{"form": c.kept()}
+	}
+	view.Title = Text{view.Problem.Title, view.Problem.Title}
+	o.render(c, view.Problem.Status, o.own["problem.html"], view)
 }
 
 // Words renders texts and values of the API in an operator's language and the shop's zone.
