@@ -1,6 +1,7 @@
 package orderoffice
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,8 @@ import (
 // desk is the office over an API that has waiting orders, and keeps the lists that it is to ship.
 type desk struct {
 	waiting int
+	away    bool // it ships nothing
+	role    auth.Role
 	shipped []string
 	tokens  *auth.Tokens
 }
@@ -40,8 +43,15 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case query.Get("status") == "paid":
 		rows = []string{row(1)}
 	case r.URL.Path == "/api/v1/auth/login":
-		access, _ := d.tokens.Mint(auth.Principal{UserID: 5, Role: auth.Operator, Login: 1}, 15*time.Minute) // the key is long enough
+		access, _ := d.tokens.Mint(auth.Principal{UserID: 5, Role: cmp.Or(d.role, auth.Operator), Login: 1}, 15*time.Minute) // the key is long enough
 		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": access, "refresh_token": "r", "expires_in": 900})
+		return
+	case r.Method == http.MethodPost && d.away:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"status":503,"code":"unavailable","title":"Away"}`)
+		return
+	case r.URL.Path == "/api/v1/admin/carriers":
+		_, _ = io.WriteString(w, `{"data":[{"code":"SF","name":"SF"},{"code":"ZTO","name":"ZTO"}]}`)
 		return
 	case r.Method == http.MethodPost:
 		body, _ := io.ReadAll(r.Body)
@@ -96,7 +106,7 @@ func (d *desk) opened(t *testing.T) func(path string, form url.Values) string {
 // TestExportsHaveTheListsFilters: the links of a list to its files carry all that it was narrowed by.
 func TestExportsHaveTheListsFilters(t *testing.T) {
 	t.Parallel()
-	open := (&desk{waiting: 3}).opened(t)
+	open := (&desk{waiting: 3, role: auth.Viewer}).opened(t)
 	for page, filters := range map[string]map[string]string{
 		"/admin/orders?status=paid&item_id=7&cursor=c1": {"status": "paid", "item_id": "7", "cursor": ""},
 		"/admin/shipping?recipient=张三&item_id=7":        {"to_ship": "true", "recipient": "张三", "item_id": "7", "parcels": ""},
@@ -161,4 +171,18 @@ func TestListShipsWhatWasTyped(t *testing.T) {
 	require.Contains(t, "the sheet of the results", string(file), "773100000001\t", "'=later")
 	require.Contains(t, "the page of a form without numbers", open("/admin/shipping/ship", url.Values{"number.1": {""}, "_back": {"/admin/shipping"}}), "Type the tracking number")
 	require.Equal(t, "lists shipped", len(d.shipped), 1)
+
+	d.away = true
+	first, second := fmt.Sprintf("%032d", 1), fmt.Sprintf("%032d", 2)
+	page = open("/admin/shipping/ship", url.Values{
+		"carrier": {"SF"}, "number." + first: {`773"1`}, "carrier." + first: {"ZTO"}, "number." + second: {""}, "order_no": {second},
+		"_key": {"k-1"}, "_back": {"/admin/shipping"},
+	})
+	require.Contains(t, "a list that was refused", page, "Away", `name="_key" value="k-1"`,
+		`name="number.`+first+`" value="773&#34;1"`, `value="`+second+`" checked`, `name="number.`+second+`" value=""`)
+	require.Equal(t, "boxes ticked", strings.Count(page, " checked"), 1)
+	chosen := regexp.MustCompile(`<select name="([^"]+)".*?</select>`).FindAllString(page, -1)
+	require.Contains(t, "the list's carrier", chosen[0], `value="SF" selected`)
+	require.Contains(t, "an order's carrier", chosen[1], `name="carrier.`+first, `value="ZTO" selected`)
+	require.Equal(t, "carriers chosen", strings.Count(page, " selected"), 2)
 }

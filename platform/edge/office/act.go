@@ -252,6 +252,19 @@ func (f *FormView) field(of Field, begins string) FieldView {
 	return v
 }
 
+// Sent is what an input without a Field had before a refusal.
+func (f *FormView) Sent(name string) string {
+	if f.Problem == nil {
+		return ""
+	}
+	return f.failed.form.Get(name)
+}
+
+// Chosen reports whether a box or an option without a Field was chosen before a refusal.
+func (f *FormView) Chosen(name string, value any) bool {
+	return f.Problem != nil && slices.Contains(f.failed.form[name], text(value))
+}
+
 // Rows are the prefixes of a form's rows, such as "sessions[0]": one, or as many as
 // were sent before a refusal.
 func (f *FormView) Rows(of string) (prefixes []string) {
