@@ -61,8 +61,11 @@ var (
 	closes       = kit.Field{Name: "closes_at", Label: kit.Text{"End time", "结束时间"}, Kind: kit.Moment, Required: true}
 	reserveFrom  = kit.Field{Name: "reservation_opens_at", Label: kit.Text{"Reservations open (leave empty if none are needed)", "预约开始时间（留空则无需预约）"}, Kind: kit.Moment}
 	reserveUntil = kit.Field{Name: "reservation_closes_at", Label: kit.Text{"Reservations close", "预约截止时间"}, Kind: kit.Moment}
-	reserveCap   = kit.Field{Name: "reservation_cap", Label: kit.Text{"Reservation cap, as a multiple of stock (empty is unlimited)", "预约人数上限（库存的倍数，留空不限）"}, Kind: kit.Number}
-	goods        = []kit.Field{
+	reserveCap   = kit.Field{
+		Name: "reservation_cap", Kind: kit.Number, Blank: 0,
+		Label: kit.Text{"Reservation cap, as a multiple of stock (empty is unlimited)", "预约人数上限（库存的倍数，留空不限）"},
+	}
+	goods = []kit.Field{
 		{Name: "sku", Label: kit.Text{"SKU", "商品编码（SKU）"}, Required: true, Max: maxSKU},
 		{Name: "title", Label: kit.Text{"Title", "商品名称"}, Required: true, Max: maxName},
 		{Name: "spec", Label: kit.Text{"Variant", "规格"}, Max: maxSpec, Blank: ""},
