@@ -92,3 +92,11 @@ func TestSessionEditRemovesTheCap(t *testing.T) {
 		"version": 1.0, "name": "20 h", "opens_at": "2026-11-11T20:00:00Z", "closes_at": "2026-11-11T22:00:00Z", "without_reservation": true,
 	})
 }
+
+// TestItemsRateIsOfAllInstances: the page says what the API's rate is of.
+func TestItemsRateIsOfAllInstances(t *testing.T) {
+	t.Parallel()
+	open := (&desk{}).opened(t)
+	require.Contains(t, "the page", open("/admin/items/7", nil, "en"), "50 per second on all instances together ·")
+	require.Contains(t, "the page in Chinese", open("/admin/items/7", nil, "zh"), "50 次/秒（所有实例合计） ·")
+}
