@@ -259,6 +259,7 @@ func (o *Office) received(w http.ResponseWriter, r *http.Request) {
 		if s := o.sessionOf(r); s != nil {
 			who, err := o.deps.Tokens.Admit(r.Context(), s.Access)
 			most, trusted = maxForm, err == nil && who.Role.May(auth.Viewer)
+			c.session, c.Who = s, who // a refusal leads back to the form, not to the sign-in
 		}
 		if err := o.deps.API.Receive(w, r, most, trusted); err != nil {
 			o.sayProblem(c, c.overloaded())

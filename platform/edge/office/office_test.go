@@ -176,7 +176,13 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 			t.Errorf("the API got %s", a.line)
 		}
 	}
-	has(t, b.send(t, "/admin/things/7/break", url.Values{"why": {strings.Repeat("x", maxForm)}}, c), http.StatusBadRequest, "could not be read")
+	for from, again := range map[string]string{
+		"https://example.com/admin/things/7?page=2": "/admin/things/7?page=2", "": "/admin/things", "https://example.com/admin/things/7/break": "/admin/things",
+		"https://evil.example/admin/things/7": "/admin/things", "https://example.com/": "/admin/things",
+	} {
+		w := b.send(t, "/admin/things/7/break", url.Values{"why": {strings.Repeat("x", maxForm)}}, c, "Referer", from)
+		has(t, w, http.StatusBadRequest, "could not be read", `href="`+again+`">Try again`)
+	}
 	before := b.lines()
 	has(t, b.send(t, "/admin/things/7/break", form, c, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden, "came from another site")
 	chosen := &http.Cookie{Name: languageCookie, Value: "zh"}

@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -258,6 +259,26 @@ func (c Words) Tag() string { return languageTags[c.Lang] }
 
 // Path is the page's own.
 func (c *Call) Path() string { return c.r.URL.Path }
+
+// Retry is the page to try again on: that of the form for a form that was not read, whose own path
+// has no page, else the section's.
+func (c *Call) Retry() string {
+	if c.r.Method == http.MethodGet {
+		return c.Path()
+	}
+	if from, err := url.Parse(c.r.Referer()); err == nil && from.Host == c.r.Host {
+		_, pattern := c.office.mux.Handler(&http.Request{Method: http.MethodGet, URL: from, Host: from.Host})
+		if strings.HasPrefix(pattern, http.MethodGet) {
+			return from.RequestURI()
+		}
+	}
+	for _, e := range c.office.menu {
+		if c.Here(e) {
+			return e.Path
+		}
+	}
+	return root
+}
 
 // File is the address of a static file, which changes with its content.
 func (c *Call) File(name string) string { return root + "/static/" + name + "?" + fileTags[name] }
