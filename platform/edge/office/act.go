@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 )
 
@@ -226,6 +227,13 @@ func (c *Call) Act(path string, values ...any) *FormView {
 	f.Look = fill(a.Before.Path, func(name string) string { return cmp.Or(given[name], text(of[name]), c.Value(name)) })
 	if c.failed != nil && c.failed.action == f.Action {
 		f.Open, f.Problem, c.failed.shown = true, c.failed.problem, true
+		if f.stale() { // the form can be sent again from here, which the API's advice is not about
+			said := *f.Problem
+			said.Detail = c.T("Another change was saved while you were typing.", "在您填写期间，已有其他修改保存。")
+			said.Next = c.T("Compare with the page in another tab. Saving again replaces the other change by what you typed.",
+				"请在新标签页中打开本页核对；如再次保存，您填写的内容将覆盖对方的修改。")
+			f.Problem = &said
+		}
 		if c.failed.sameKey {
 			f.Key = cmp.Or(c.failed.form.Get("_key"), f.Key)
 		}
@@ -246,11 +254,14 @@ func (f *FormView) field(of Field, begins string) FieldView {
 	if v.Kind == Moment && !v.Hidden {
 		v.Text = f.ForField(v.Text)
 	}
-	if f.Problem != nil {
+	if f.Problem != nil && !(v.Hidden && f.stale()) { // a hidden one is the version that the page has now
 		v.Text, v.Flaw = f.failed.form.Get(v.Name), f.Problem.of(v.Name)
 	}
 	return v
 }
+
+// stale reports whether the form was refused because of a change in between.
+func (f *FormView) stale() bool { return f.Problem != nil && f.Problem.Code == fault.ErrStale.Code }
 
 // Sent is what an input without a Field had before a refusal.
 func (f *FormView) Sent(name string) string {

@@ -245,6 +245,17 @@ func TestEditsBeginWithTheDocument(t *testing.T) {
 	}
 	b.answer("PATCH /api/v1/things/7", http.StatusUnprocessableEntity, `{"status":422,"code":"invalid","errors":[{"location":"body.price.amount","message":"Too cheap."}]}`)
 	has(t, b.send(t, "/admin/things/7/edit", url.Values{"price": {"0"}, "_currency": {"CNY"}, "_back": {"/admin/things/7"}}, c), http.StatusUnprocessableEntity, `-price-flaw">Too cheap.`)
+
+	// After a change in between, another Save is meant: it has the page's version beside what was typed.
+	stale := url.Values{"version": {"2"}, "spec": {"typed"}, "_key": {"k"}, "_back": {"/admin/things/7"}}
+	b.answer("PATCH /api/v1/things/7", http.StatusConflict, `{"status":409,"code":"stale-version","title":"This has changed","next":"Read it again."}`)
+	w = b.send(t, "/admin/things/7/edit", stale, c)
+	has(t, w, http.StatusConflict, "This has changed", "Saving again replaces the other change", `name="version" value="3"`, `name="spec" value="typed"`)
+	require.Equal(t, "the page has the advice for programs", strings.Contains(w.Body.String(), "Read it again."), false)
+	has(t, b.send(t, "/admin/things/7/edit", stale, c, "Accept-Language", "zh"), http.StatusConflict, "将覆盖对方的修改")
+	b.answer("PATCH /api/v1/things/7", http.StatusServiceUnavailable, `{"status":503,"code":"unavailable","title":"Away"}`)
+	w = b.send(t, "/admin/things/7/edit", stale, c)
+	has(t, w, http.StatusServiceUnavailable, `name="version" value="2"`, `name="_key" value="k"`) // the same request, if it was done
 }
 
 func TestFilesAreRead(t *testing.T) {

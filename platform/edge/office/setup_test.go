@@ -68,6 +68,7 @@ func setup(t *testing.T) *bundle {
 				Path: "/admin/things/{id}/edit", API: "PATCH /api/v1/things/{id}", Role: auth.Operator, Title: Text{"Edit", "编辑"}, Button: Text{"Save", "保存"}, Done: Text{"It is changed.", "已修改。"}, On: "/admin/things/{id}", Then: "/admin/things/{id}/of/{owner}",
 				Before: Entry{Path: "/admin/things/{id}/look", Name: Text{"Look at it", "查看"}},
 				Fields: []Field{
+					{Name: "version", Kind: Whole, Hidden: true},
 					{Name: "price", Kind: Price},
 					{Name: "freight.fee", Kind: Price},
 					{Name: "window", Kind: Minutes},
@@ -94,7 +95,7 @@ func setup(t *testing.T) *bundle {
 	})
 	require.NoError(t, err)
 	b.Office.now = func() time.Time { return b.now }
-	b.answer("GET /api/v1/things/7", http.StatusOK, `{"name":"<b>Lamp</b>","status":"fine","price":{"amount":1990,"currency":"CNY"},"at":"2026-11-11T12:00:00.000Z","window":90,"open":true,"freight":{"fee":{"amount":800,"currency":"CNY"}},"pictures":["a","b"]}`)
+	b.answer("GET /api/v1/things/7", http.StatusOK, `{"version":3,"name":"<b>Lamp</b>","status":"fine","price":{"amount":1990,"currency":"CNY"},"at":"2026-11-11T12:00:00.000Z","window":90,"open":true,"freight":{"fee":{"amount":800,"currency":"CNY"}},"pictures":["a","b"]}`)
 	b.answer("GET /api/v1/things", http.StatusOK, `{"data":[],"next_cursor":"c2"}`)
 	b.answer("POST /api/v1/auth/logout", http.StatusNoContent, "")
 	return b
