@@ -5,7 +5,7 @@
 //
 // An attempt survives its page: see attempt.js. It is sent again until it has an answer
 // or its path has expired; then GET /api/v1/orders/{no} decides.
-import { bearer, call, passing, send, unanswered, who } from "./api.js";
+import { bearer, call, later, passing, send, unanswered, who } from "./api.js";
 import { alone, forget, keepAttempt, recall, slot } from "./attempt.js";
 import { ready, serverNow, sleep, until } from "./clock.js";
 import { firstChallenge, withProof } from "./door.js";
@@ -364,7 +364,7 @@ export class Buyer {
   // has arrived is blocked by browsers. The link stays for shoppers who come back.
   pay() {
     return this.#act(async () => {
-      const { checkOut, inApp, showCode } = await import("./pay.js"); // only winners need it
+      const { checkOut, inApp, showCode } = await later("pay.js", () => import("./pay.js")); // only winners need it
       const whole = await call("GET", `orders/${this.order.order_no}/document`);
       const p = await checkOut(whole, (dialog) => { this.#dialog = dialog; }, (order) => this.#follower.replace(order));
       if (!p) return;

@@ -1,7 +1,7 @@
 // The human check: a request for something scarce carries the solution of a
 // challenge. The page solves a proof of work by itself; a slide asks the shopper, and so
 // may the widget of an outside verifier.
-import { call } from "./api.js";
+import { call, later } from "./api.js";
 import { el, showDialog } from "./dom.js";
 import { language, t } from "./words.js";
 
@@ -19,15 +19,17 @@ async function prove(challenge, say, opens) {
       return undefined;
     case "pow":
       say(t("checking"));
-      return (await import("./pow.js")).solve(challenge);
+      return (await later("pow.js", () => import("./pow.js"))).solve(challenge);
     case "slide": {
-      const answer = await (await import("./slide.js")).askSlide(challenge.slide, opens);
+      const { askSlide } = await later("slide.js", () => import("./slide.js"));
+      const answer = await askSlide(challenge.slide, opens);
       if (answer === undefined) throw canceled();
       return `slide:${challenge.challenge}.${answer}`;
     }
     case "verifier":
       if (challenge.verifier.script) {
-        const token = await (await import("./verifier.js")).askWidget(challenge.verifier, { el, showDialog, t, zh: language === "zh" });
+        const { askWidget } = await later("verifier.js", () => import("./verifier.js"));
+        const token = await askWidget(challenge.verifier, { el, showDialog, t, zh: language === "zh" });
         if (token === undefined) throw canceled();
         return `verifier:${token}`;
       }

@@ -1,7 +1,7 @@
 // Logging in: by SMS code, password, or with a phone that scans a QR code.
 import { codeFields, digits, field, newPassword, phoneField, tries } from "./code.js";
 import { el } from "./dom.js";
-import { call, changes, device, inWeChat, keep, login, logout, problem, send, unguessable } from "./api.js";
+import { call, changes, device, inWeChat, keep, later, login, logout, problem, send, unguessable } from "./api.js";
 import { explain, t } from "./words.js";
 import { withProof } from "./door.js";
 
@@ -44,8 +44,9 @@ export class LoginForm extends HTMLElement {
     const ways = [...(offered ? ["wechat"] : []), ...(sendsCodes ? ["sms"] : []), "password", ...(this.hasAttribute("scan") ? ["qr"] : [])];
     const tabs = el("div", { className: "tabs" }, ...ways.map((w) =>
       el("button", { type: "button", onclick: () => this.#show(w), attrs: { "aria-pressed": w === way } }, t(`way_${w}`))));
-    this.replaceChildren(tabs, way === "qr" ? el("qr-login") : way === "wechat" ? this.#weChat() : this.#form(way));
-    if (way === "qr") import("./qr.js"); // defines the element
+    const chosen = way === "qr" ? el("qr-login") : way === "wechat" ? this.#weChat() : this.#form(way);
+    this.replaceChildren(tabs, chosen);
+    if (way === "qr") later("qr.js", () => import("./qr.js")).catch((e) => chosen.replaceChildren(problem(explain(e)))); // defines the element
     this.querySelector("form input")?.focus(); // autofocus is for a dialog's opening only
   }
 

@@ -80,6 +80,16 @@ func offline(cut bool) chromedp.Action {
 	return chromedp.Tasks{network.Enable(), network.EmulateNetworkConditions(cut, 0, -1, -1), until(`navigator.onLine === ` + strconv.FormatBool(!cut))}
 }
 
+// blocks keeps the tab from the addresses that match a pattern, and lets it reach all others.
+func blocks(patterns ...string) chromedp.Action {
+	return chromedp.Tasks{network.Enable(), network.SetBlockedURLs(append([]string{}, patterns...))}
+}
+
+// missesScript presses a button while a module cannot be loaded, and has the next press ask for it by another address.
+func missesScript(name, button, offline string) chromedp.Action {
+	return chromedp.Tasks{blocks("*" + name + "*"), click(button), says(offline), blocks(), click(button), until(requests(name+"?1") + ` > 0`)}
+}
+
 // loser is a shopper who arms an item's attempt and whose page then comes to grief
 // until the item has opened.
 type loser struct {

@@ -139,7 +139,7 @@ func keepsAnAccount(tab context.Context, t *testing.T, in *shop.Instance) {
 	readable(tab, t, "login-zh")
 	do(tab, t, "look at the password form", click(".tabs button:nth-child(2)"), click("#forgot"), says("设置新密码"))
 	readable(tab, t, "login-reset-zh")
-	do(tab, t, "look at the code to scan", click(".tabs button:nth-child(3)"), until(`document.querySelector("qr-login img")?.naturalWidth === 256`))
+	do(tab, t, "look at the code to scan", missesScript("qr.js", ".tabs button:nth-child(3)", "无法连接服务器"), until(`document.querySelector("qr-login img")?.naturalWidth === 256`))
 	readable(tab, t, "login-qr-zh")
 	do(tab, t, "ask for a code", click(".tabs button:nth-child(1)"), enter("phone", phone), sendCode)
 	readable(tab, t, "login-code-zh")
@@ -201,7 +201,7 @@ func settlesAnOrder(tab context.Context, t *testing.T, in *shop.Instance) {
 	readable(tab, t, "item-zh")
 	do(tab, t, "be ordered", click("#buy"), ordered("pending_payment"))
 	readable(tab, t, "won-zh")
-	do(tab, t, "choose a store", click("#buy"), until(`document.querySelector("dialog [name=way]")`),
+	do(tab, t, "choose a store", missesScript("pay.js", "#buy", "无法连接服务器"), until(`document.querySelector("dialog [name=way]")`),
 		chromedp.Evaluate(`{ const way = document.querySelector("dialog [name=way]"); way.value = "pickup"; way.dispatchEvent(new Event("change", { bubbles: true })) }`, nil), enter("name", "王小明"), enter("phone", "1380013"), total("支付 ¥89.00"))
 	readable(tab, t, "sheet-zh")
 	do(tab, t, "read at the field what is wrong with it", click("#pay"), until(`document.activeElement.name === "phone" && document.activeElement.matches("[aria-invalid=true]") &&
