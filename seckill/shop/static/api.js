@@ -29,7 +29,8 @@ const loginKey = "stampede-login", guestKey = "stampede-guest", deviceKey = "sta
 // changes fires "login" after a login or logout in any tab.
 export const changes = new EventTarget();
 const tell = () => changes.dispatchEvent(new Event("login"));
-addEventListener("storage", (e) => e.key === loginKey && tell());
+const userOf = (kept) => (kept ? JSON.parse(kept).user : undefined);
+addEventListener("storage", (e) => e.key === loginKey && userOf(e.oldValue) !== userOf(e.newValue) && tell()); // not of a token that was renewed
 addEventListener("pageshow", (e) => e.persisted && tell()); // a page in the browser's back cache gets no storage events
 
 // Refusal is an error answer: title is for people and in their language,
@@ -208,7 +209,7 @@ function refresh(used) {
   renewing ??= alone(async () => {
     const now = login();
     if (!now || now.refresh !== used) return now;
-    const desk = await globalThis.caches?.open(loginKey);
+    const desk = await globalThis.caches?.open(loginKey).catch(() => {}); // a browser may refuse it
     const got = await (await desk?.match("/"))?.json();
     if (got?.used === used) {
       store(got.tokens, now.phone);
@@ -216,8 +217,8 @@ function refresh(used) {
     }
     try {
       const tokens = await send("POST", "auth/refresh", { body: { refresh_token: used, device_id: device().id } });
-      await desk?.put("/", new Response(JSON.stringify({ used, tokens })));
-      store(tokens, now.phone);
+      store(tokens, now.phone); // first: the server has ended the one that was used
+      await desk?.put("/", new Response(JSON.stringify({ used, tokens }))).catch(() => {});
     } catch (e) {
       if (e.status !== 401) throw e; // the server is down: the login may still be valid
       forget();

@@ -79,6 +79,17 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 		refreshes += tab.asked
 	}
 	require.Equal(t, "refreshes by two tabs", refreshes, 1)
+	for _, refuses := range []string{`put: () => Promise.reject(new Error("the disk is full")), match: async () => undefined`, ``} {
+		var renewed bool
+		do(desktop, t, "renew it without a cache", chromedp.Evaluate(`(async () => {
+			const full = { `+refuses+` }, login = JSON.parse(localStorage.getItem("stampede-login"))
+			caches.open = async () => full.put ? full : Promise.reject(new Error("no cache"))
+			localStorage.setItem("stampede-login", JSON.stringify({ ...login, until: 0 }))
+			const { bearer } = await import(document.querySelector("script[src]").src)
+			return Boolean(await bearer()) && JSON.parse(localStorage.getItem("stampede-login")).refresh !== login.refresh
+		})()`, &renewed, awaitPromise))
+		require.Equal(t, "renewed without a cache", renewed, true)
+	}
 	do(desktop, t, "see both devices in the account", chromedp.Navigate(in.URL+"/?account"), until(`document.querySelectorAll("#logins li").length === 2 && document.querySelectorAll("#logins li button").length === 1`))
 	do(other, t, "log out", click("login-box button"))
 	keepsAnAccount(visitor(desktop, t), t, in)

@@ -204,6 +204,14 @@ func settlesAnOrder(tab context.Context, t *testing.T, in *shop.Instance) {
 	do(tab, t, "choose a store", missesScript("pay.js", "#buy", "无法连接服务器"), until(`document.querySelector("dialog [name=way]")`),
 		chromedp.Evaluate(`{ const way = document.querySelector("dialog [name=way]"); way.value = "pickup"; way.dispatchEvent(new Event("change", { bubbles: true })) }`, nil), enter("name", "王小明"), enter("phone", "1380013"), total("支付 ¥89.00"))
 	readable(tab, t, "sheet-zh")
+	renews, cancel := chromedp.NewContext(tab)
+	defer cancel()
+	do(tab, t, "keep the sheet and what is in it when another tab renews the token", chromedp.Evaluate(`addEventListener("storage", (e) => { window.heard = e.newValue })`, nil))
+	do(renews, t, "renew the token", chromedp.Navigate(in.URL+"/static/style.css"), chromedp.Evaluate(`{
+		const login = JSON.parse(localStorage.getItem("stampede-login"))
+		localStorage.setItem("stampede-login", JSON.stringify({ ...login, until: login.until + 1 }))
+	}`, nil))
+	do(tab, t, "still see it", until(`window.heard`), until(`document.querySelector("dialog [name=name]")?.value === "王小明"`))
 	do(tab, t, "read at the field what is wrong with it", click("#pay"), until(`document.activeElement.name === "phone" && document.activeElement.matches("[aria-invalid=true]") &&
 		document.getElementById(document.activeElement.getAttribute("aria-describedby")).textContent.startsWith("请输入正确的手机号")`))
 	readable(tab, t, "flaw-zh")
