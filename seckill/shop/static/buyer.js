@@ -301,7 +301,7 @@ export class Buyer {
   // last, which holds for a number that is not in line.
   #ask(refusal) {
     this.#save({ over: refusal ? explain(refusal) : t("said_notEntered") });
-    this.#follower.follow({ order_no: this.#attempt.no });
+    this.#follower.follow({ order_no: this.#attempt.no, asked: true });
   }
 
   #missing(no) {
@@ -341,7 +341,7 @@ export class Buyer {
     if (!o) return this.#hears.changed();
     if (o.status === "queued") {
       const place = o.position;
-      return this.#say(place > 0 ? t("step_line", { n: count(place) }) : t("step_next"), "wait");
+      return this.#say(place > 0 ? t("step_line", { n: count(place) }) : t(o.asked ? "said_asking" : "step_next"), "wait");
     }
     if (o.status !== "pending_payment") {
       this.#dialog?.close();

@@ -12,7 +12,7 @@ const unpaidEvery = 3000; // ms between two polls of an order that waits for its
 const refundingEvery = 5000;
 
 export class Follower {
-  order; // as the server last showed it; at first {order_no, status: "queued"}
+  order; // as the server last showed it; at first {order_no, status: "queued"}, with asked if the number may not be in line
   pushed; // the last status from a push
   #item; #hears; #round = 0; #socket; #streams = false; #last; #retry = 0; #gone = false;
 

@@ -35,7 +35,7 @@ export function nextStep(item, buyer, now, onOrderPage) {
   const until = (at) => Date.parse(at) - now, status = buyer.order?.status;
   if (status === "pending_payment" && until(buyer.order.pay_until) <= 0) return { text: t("closing") };
   if (status === "pending_payment") return { text: t("pay"), does: "pay" };
-  if (status === "queued") return { text: t("queued") };
+  if (status === "queued") return { text: t(buyer.order.asked ? "asking" : "queued") };
   if (buyer.sending) return { text: t(buyer.attempt.path ? "sending" : "notQueued") };
   if (has.includes(status)) return onOrderPage ? { text: t("browseOn"), does: "browse" } : { text: t("seeOrder"), does: "see" };
   if (item.status === "ended" || until(item.closes_at) <= 0) return { text: t("browseOn"), does: "browse" };

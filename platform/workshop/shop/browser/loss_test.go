@@ -174,5 +174,10 @@ func loseNothing(t *testing.T, in *shop.Instance, visitor func() context.Context
 		do(wrong, t, "hear that the opening was missed",
 			chromedp.Evaluate(`localStorage.setItem("stampede-attempt-31-`+scarce+`", '{"opens":1,"quantity":1,"no":"0","path":"0","from":1,"until":2}')`, nil),
 			chromedp.Navigate(in.URL+"/?item="+scarce), until(`document.querySelector("#said")?.textContent.includes("was not open")`))
+		do(wrong, t, "not be said to be in line while the server does not say so", blocks("*/orders/*"),
+			chromedp.Evaluate(`localStorage.setItem("stampede-attempt-31-`+scarce+`", '{"opens":1,"quantity":1,"no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","path":"0","from":1,"until":2,"sent":true}')`, nil),
+			chromedp.Reload(), until(`document.querySelector("#said")?.textContent.startsWith("No answer came in time") && document.querySelector("#buy").textContent === "Checking …"`))
+		readable(wrong, t, "asking")
+		do(wrong, t, "hear that the attempt is not in line", blocks(), until(`document.querySelector("#said").textContent.startsWith("You did not get in line")`))
 	}
 }
