@@ -11,6 +11,10 @@ import { language, money, t } from "./words.js";
 const often = 2000, talking = 5000, rarely = 15_000; // ms between two looks at an order that may change soon, one in a dispute, and others
 const final = ["refused", "closed", "refunded"];
 
+// standIn is the item of an order that waits for its payment when the server does not show its own: it forgets
+// an item a day after the activity, and the payment window may last a week.
+const standIn = ({ item_id: id, title, unit_price: sale_price }) => ({ id, title, sale_price, status: "ended" });
+
 export function show(main, query) {
   const no = query.get("order"), path = `orders/${encodeURIComponent(no)}`;
   const card = Object.assign(new SaleCard(), { ways }), error = el("div", { className: "toast" }), sheet = el("div"), box = el("div", { className: "narrow" }, skeleton(560));
@@ -20,11 +24,14 @@ export function show(main, query) {
     if (!login() && !document.body.dataset.guests) await askLogin();
     const order = await call("GET", path);
     if (order.item_id && !itemLeft) {
-      item = await send("GET", `items/${order.item_id}`).catch((e) => { if (e.status !== 404) throw e; });
-      itemLeft = !item; // its session closed long ago
+      item = await send("GET", `items/${order.item_id}`).catch((e) => {
+        itemLeft = e.status === 404;
+        return item; // the order's page does without; a busy server refuses items first
+      });
     }
-    const waits = ["queued", "pending_payment"].includes(order.status), sells = item && (sheet.isConnected ? card.isConnected : waits);
-    if (sells) card.show(item, no);
+    const waits = ["queued", "pending_payment"].includes(order.status), shown = item ?? (order.status === "pending_payment" && standIn(order));
+    const sells = shown && (waits || card.isConnected);
+    if (sells) card.show(shown, no);
     if (order.status === "queued") {
       sheet.replaceChildren(el("section", { className: "card nothing" }, el("p", {}, t("step_next"))));
     } else if (order.version !== version || !waits) { // a reply and a refund of a part leave the version as it is
@@ -34,7 +41,7 @@ export function show(main, query) {
       if (now !== drawn) refill(sheet, ...(await draw(whole, talk, () => { version = undefined; soon(); })));
       [version, drawn] = [order.version, now];
     }
-    if (!sheet.isConnected) box.replaceChildren(...(sells ? [card] : []), sheet); // all at once, so that nothing moves
+    if (!sheet.isConnected || (sells && !card.isConnected)) box.replaceChildren(...(sells ? [card] : []), sheet); // all at once, so that nothing moves
     if (waits || order.status === "refunding") return often;
     return talk && talk.status !== "closed" ? talking : rarely;
   }, t("offlineOrder"));

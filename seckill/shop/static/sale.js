@@ -95,14 +95,14 @@ export class SaleCard extends HTMLElement {
     const limit = item.limit_per_user ?? 1;
     const facts = [
       item.opens_at && t("opensOn", { at: opening(item.opens_at) }),
-      t("limit", { n: count(limit) }), ...deliveryOf(item), item.payment_window_seconds && t("window", { n: count(Math.round(item.payment_window_seconds / 60) || 1) }),
+      item.limit_per_user && t("limit", { n: count(limit) }), ...deliveryOf(item), item.payment_window_seconds && t("window", { n: count(Math.round(item.payment_window_seconds / 60) || 1) }),
     ];
     p.quantities = el("div", { className: "row quantity" }, el("span", { className: "dim grow" }, t("quantity")), step(-1, "fewer"), p.quantity, step(1, "more_units"));
     p.countdown = el("div", { className: "countdown", id: "countdown", attrs: { role: "timer" } }, p.days, p.h, ":", p.m, ":", p.s);
     this.replaceChildren(
       el("div", { className: "picture" }, picture(item.image_url, { className: "product", alt: item.title })),
       el("div", { className: "band" },
-        el("div", { className: "price", id: "price" }, money(item.sale_price), el("s", {}, money(item.list_price))),
+        el("div", { className: "price", id: "price" }, money(item.sale_price), ...(item.list_price ? [el("s", {}, money(item.list_price))] : [])),
         el("div", { className: "when" }, p.phase, p.countdown),
         el("div", { className: "taken" }, el("div", { className: "meter" }, p.bar), p.taken, p.left)),
       el("div", { className: "about" }, el("h2", {}, item.title), ...(item.spec ? [el("div", { className: "dim" }, item.spec)] : []),
@@ -262,7 +262,8 @@ export class SaleCard extends HTMLElement {
     const taken = known ? Math.floor((100 * (total - remaining)) / Math.max(1, total)) : 0;
     set(p.taken, known ? t("taken", { n: count(taken) }) : "");
     p.bar.style.width = `${taken}%`;
-    return set(p.left, total == null ? t("unlimited") : remaining == null ? t("units", { n: count(total) }) : t("unitsLeft", { n: count(remaining), total: count(total) }));
+    if (total === undefined) return set(p.left, ""); // see standIn of order.js
+    return set(p.left, total === null ? t("unlimited") : remaining == null ? t("units", { n: count(total) }) : t("unitsLeft", { n: count(remaining), total: count(total) }));
   }
 
   #drawSaid({ text, kind, link }) {

@@ -171,6 +171,10 @@ func paysAtTheBank() chromedp.Action {
 	}
 }
 
+// itemsFail answers the page's requests for items with the status that the tab's storage has, if it has one.
+const itemsFail = `{ const real = fetch; window.fetch = async (...request) => sessionStorage.items && String(request[0]).includes("/items/")
+	? new Response("{}", { status: Number(sessionStorage.items) }) : real(...request) }`
+
 // settlesAnOrder takes a shopper on the Chinese pages from a unit to its refund: details and
 // a store, a coupon, a return from the bank without a payment and one with it, the code for
 // the store, a dispute with the shop's answer, and what a cut network says meanwhile.
@@ -206,12 +210,12 @@ func settlesAnOrder(tab context.Context, t *testing.T, in *shop.Instance) {
 	readable(tab, t, "sheet-zh")
 	renews, cancel := chromedp.NewContext(tab)
 	defer cancel()
-	do(tab, t, "keep the sheet and what is in it when another tab renews the token", chromedp.Evaluate(`addEventListener("storage", (e) => { window.heard = e.newValue })`, nil))
+	do(tab, t, "listen to another tab", chromedp.Evaluate(`addEventListener("storage", (e) => { window.heard = e.newValue })`, nil))
 	do(renews, t, "renew the token", chromedp.Navigate(in.URL+"/static/style.css"), chromedp.Evaluate(`{
 		const login = JSON.parse(localStorage.getItem("stampede-login"))
 		localStorage.setItem("stampede-login", JSON.stringify({ ...login, until: login.until + 1 }))
 	}`, nil))
-	do(tab, t, "still see it", until(`window.heard`), until(`document.querySelector("dialog [name=name]")?.value === "王小明"`))
+	do(tab, t, "keep the sheet and what was typed", until(`window.heard`), until(`document.querySelector("dialog [name=name]")?.value === "王小明"`))
 	do(tab, t, "read at the field what is wrong with it", click("#pay"), until(`document.activeElement.name === "phone" && document.activeElement.matches("[aria-invalid=true]") &&
 		document.getElementById(document.activeElement.getAttribute("aria-describedby")).textContent.startsWith("请输入正确的手机号")`))
 	readable(tab, t, "flaw-zh")
@@ -221,11 +225,19 @@ func settlesAnOrder(tab context.Context, t *testing.T, in *shop.Instance) {
 	var no string
 	do(tab, t, "see what it costs without, and go to the bank", choose("1"), total("支付 ¥99.00"), choose("0"), total("支付 ¥89.00"), chromedp.Evaluate(wholeNumber, &no),
 		enter("phone", "13800138000"), click("#pay"), until(`document.querySelector("main[data-state=open] .money")?.textContent.includes("89.00")`))
-	do(tab, t, "return without a payment", chromedp.Navigate(in.URL+"/?order="+no), until(`document.querySelector("#note")?.textContent.includes("如未付款")`))
+	do(tab, t, "check out though the item is forgotten",
+		onEachDocument(itemsFail), chromedp.Evaluate(`sessionStorage.items = 404`, nil), chromedp.Navigate(in.URL+"/?order="+no),
+		until(`document.querySelector("#order") && document.querySelector("#cancel:not([disabled])")?.checkVisibility({ visibilityProperty: true })`),
+		click("#buy"), until(`document.querySelector("#pay")`), click("dialog .close"))
+	readable(tab, t, "order-without-item-zh")
+	do(tab, t, "return without a payment", chromedp.Evaluate(`delete sessionStorage.items`, nil), chromedp.Navigate(in.URL+"/?order="+no),
+		until(`document.querySelector("#note")?.textContent.includes("如未付款")`))
 	readable(tab, t, "order-unpaid-zh")
 	do(tab, t, "lose the network and find it again", offline(true), says("您的订单与付款不受影响"), offline(false), until(`!document.body.innerText.includes("您的订单与付款不受影响")`))
 	do(tab, t, "pay", click("#buy"), click("#pay"), paysAtTheBank(), until(`document.querySelector("#pickup img")?.naturalWidth > 100 && document.querySelector("#order").textContent.includes("旗舰店")`))
 	readable(tab, t, "order-paid-zh")
+	do(tab, t, "see it while the server is too busy for items", chromedp.Evaluate(`sessionStorage.items = 503`, nil), chromedp.Reload(),
+		until(`document.querySelector("#order")?.dataset.status === "paid"`), chromedp.Evaluate(`delete sessionStorage.items`, nil))
 	do(tab, t, "write to the shop", click("#dispute"), enter("reason", "盒子压坏了。"), click("dialog form .end button"), until(`document.querySelector("#talk")?.textContent.includes("盒子压坏了")`))
 	_, disputes := in.Call(t, http.MethodGet, "/api/v1/orders/"+no+"/disputes", shop.Mint(t, user, auth.Shopper), nil)
 	first, _ := disputes["data"].([]any)[0].(object)
