@@ -47,6 +47,7 @@ export class SaleCard extends HTMLElement {
     changes.removeEventListener("login", this.#login);
     this.#buyer?.leave();
     this.#lock?.release();
+    this.#untell();
   }
 
   get shown() { return this.#item; }
@@ -60,7 +61,7 @@ export class SaleCard extends HTMLElement {
     if (this.#item && other && (this.#buyer.busy || this.#buyer.sending || ["queued", "pending_payment"].includes(this.order?.status) || performance.now() < this.#readUntil)) return;
     const back = !other && this.#item.status === "all_held" && item.status === "on_sale";
     this.#item = item;
-    if (item.status !== "on_sale" || other) this.#news = undefined;
+    if (item.status !== "on_sale" || other) this.#untell();
     if (!other) {
       this.#buyer.item = item;
       if (back) this.#tell();
@@ -142,6 +143,12 @@ export class SaleCard extends HTMLElement {
     }
   }
 
+  // #untell takes the news back, and gives the tab its own title again if it has another.
+  #untell() {
+    if (this.#title !== undefined) document.title = this.#title;
+    this.#title = this.#news = undefined;
+  }
+
   // #loggedIn asks for a login where one is needed; the buyer is another one afterwards.
   async #loggedIn(does) { return mayAct() || this.#ways.login({ item: this.#item.id, does, quantity: this.#buyer.quantity }); }
 
@@ -164,8 +171,7 @@ export class SaleCard extends HTMLElement {
     if (does === "login") return this.#ways.login();
     if (does === "browse") return this.#ways.browse();
     if (!does || !(await this.#loggedIn(does))) return undefined;
-    if (this.#news) document.title = this.#title;
-    this.#news = undefined;
+    this.#untell();
     if (does === "see") this.#ways.see(this.order.order_no);
     else await this.#buyer[does]();
   }

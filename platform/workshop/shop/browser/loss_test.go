@@ -45,6 +45,16 @@ const (
 	// socketsFull is a server that opens each socket and closes it at once, and notes when.
 	socketsFull = `{ const began = window.sockets = []
 		WebSocket = class { constructor() { began.push(Date.now()); queueMicrotask(() => { this.onopen(); this.onclose(); }); } close() {} } }`
+	// unitsComeAndGo reads the tab's title before, when units come back to a shopper who asked to be told, when they are
+	// gone, and when others come back.
+	unitsComeAndGo = `(() => {
+		const card = document.querySelector("sale-card"), item = card.shown, titles = [document.title]
+		const see = (status) => { card.show({ ...item, status }); titles.push(document.title) }
+		see("all_held")
+		document.querySelector("#tell").checked = true
+		for (const status of ["on_sale", "all_held", "on_sale"]) see(status)
+		return titles
+	})()`
 	sends = `document.querySelector("#buy").textContent === "Sending …"`
 )
 
@@ -143,7 +153,11 @@ func loseNothing(t *testing.T, in *shop.Instance, visitor func() context.Context
 		require.Equal(t, "shift between the first picture and the closed order", shifted, unmoved)
 
 		scarce := planAsked(t, in, askingSale{human: "none", stock: 1, limit: 2})
-		do(losers[1].tab, t, "choose fewer after asking for too many", itemPage(t, in, scarce, 33), click(".quantity button:last-child"), click("#buy"),
+		var titles []string
+		do(losers[1].tab, t, "be told in the tab's title while there is something to be had", itemPage(t, in, scarce, 33),
+			until(`document.querySelector("#buy:not([disabled])")`), chromedp.Evaluate(unitsComeAndGo, &titles))
+		require.Equal(t, "titles while units come and go", titles, []string{titles[0], titles[0], "Back in stock. Be quick!", titles[0], titles[0]})
+		do(losers[1].tab, t, "choose fewer after asking for too many", click(".quantity button:last-child"), click("#buy"), until(`document.title === `+strconv.Quote(titles[0])),
 			until(`document.querySelector("#said").textContent.includes("smaller quantity")`), click(".quantity button"), until(`document.querySelector(".quantity output").textContent === "1"`))
 		rate := func(perSecond any) {
 			in.Do(t, http.MethodPut, "/api/v1/admin/items/"+scarce+"/admission", shop.Mint(t, 1, auth.Operator), map[string]any{"per_second": perSecond}, http.StatusOK)
@@ -175,8 +189,9 @@ func loseNothing(t *testing.T, in *shop.Instance, visitor func() context.Context
 			chromedp.Evaluate(`localStorage.setItem("stampede-attempt-31-`+scarce+`", '{"opens":1,"quantity":1,"no":"0","path":"0","from":1,"until":2}')`, nil),
 			chromedp.Navigate(in.URL+"/?item="+scarce), until(`document.querySelector("#said")?.textContent.includes("was not open")`))
 		do(wrong, t, "not be said to be in line while the server does not say so", blocks("*/orders/*"),
-			chromedp.Evaluate(`localStorage.setItem("stampede-attempt-31-`+scarce+`", '{"opens":1,"quantity":1,"no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","path":"0","from":1,"until":2,"sent":true}')`, nil),
-			chromedp.Reload(), until(`document.querySelector("#said")?.textContent.startsWith("No answer came in time") && document.querySelector("#buy").textContent === "Checking …"`))
+			chromedp.Evaluate(`localStorage.setItem("stampede-attempt-31-`+scarce+`",
+				'{"opens":1,"quantity":1,"no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","path":"0","from":1,"until":2,"sent":true}')`, nil), chromedp.Reload(),
+			until(`document.querySelector("#said")?.textContent.startsWith("No answer came in time") && document.querySelector("#buy").textContent === "Checking …"`))
 		readable(wrong, t, "asking")
 		do(wrong, t, "hear that the attempt is not in line", blocks(), until(`document.querySelector("#said").textContent.startsWith("You did not get in line")`))
 	}
