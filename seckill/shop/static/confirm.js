@@ -50,7 +50,12 @@ export function show(main, query) {
   function ask() {
     card.dataset.state = "login";
     card.replaceChildren(heading, el("p", {}, t("confirmLogin")), new LoginForm());
-    changes.addEventListener("login", () => login() && scan(), { once: true });
+    const again = () => {
+      if (!login()) return; // the browser kept the page meanwhile
+      changes.removeEventListener("login", again);
+      scan();
+    };
+    changes.addEventListener("login", again);
   }
 
   if (login()) scan();

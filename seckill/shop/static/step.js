@@ -60,7 +60,7 @@ export function hint(item, buyer, now, mayAct) {
   if (item.reservation_opens_at && buyer.reserved === false && until(item.reservation_closes_at) <= 0) return t("hint_reservedOnly");
   if (until(item.opens_at) > 0) {
     if (buyer.armed) return t("hint_armed", { at: new Date(item.opens_at).toLocaleTimeString(language) });
-    if (item.reservation_opens_at && !buyer.reserved) return t("hint_reserve");
+    if (until(item.reservation_closes_at) > 0 && !buyer.reserved) return t("hint_reserve");
     return t(mayAct ? "hint_early" : "hint_login");
   }
   return t(["sold_out", "all_held", "preparing", "paused"].includes(item.status) ? `hint_${item.status}` : "hint_open");

@@ -14,6 +14,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -86,6 +87,9 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 		return len(drawn) == 1 && drawn[0].GetGauge().GetValue() >= 3
 	}, "slides to be drawn")
 	lookColdly(second, t, in, puzzle)
+	var hint string
+	do(second, t, "look at it between its reservations and its opening", chromedp.Evaluate(reservationsClosed, &hint))
+	require.Equal(t, "hint", hint, "Log in before the sale starts so you do not miss it.")
 	checkLosers := loseNothing(t, in, func() context.Context { return visitor(first, t) })
 	settlesAnOrder(visitor(first, t), t, in)
 	buysByKeyboard(visitor(first, t), t, in)
@@ -129,6 +133,13 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	do(second, t, "come without a reservation", itemPage(t, in, reserved, 8),
 		until(`document.querySelector("#said")?.textContent.includes("Only shoppers with a reservation") && document.querySelector("#buy").disabled`))
 }
+
+// reservationsClosed shows the page's item as it is between its reservations and its opening.
+const reservationsClosed = `(() => {
+	const card = document.querySelector("sale-card"), at = (minutes) => new Date(Date.now() + 60_000 * minutes).toISOString()
+	card.show({ ...card.shown, status: "upcoming", reservation_opens_at: at(-2), reservation_closes_at: at(-1), opens_at: at(1) })
+	return document.querySelector("#said").textContent
+})()`
 
 // deep is where an element's parts are, on a page with one; else the document.
 const deep = `(document.querySelector("stampede-buy")?.shadowRoot ?? document)`
