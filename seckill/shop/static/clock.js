@@ -2,12 +2,13 @@
 // visitor's clock may be wrong by any amount and may be set while the page is
 // open; performance.now() runs on regardless, so only it is read here.
 const asks = 3; // the answer with the shortest round trip is the best of them
-const every = 60_000; // ms; quartz drifts some 3 ms in that time
+const every = 60_000; // ms
+const drift = 6; // ms of a round trip, half of it of the offset: quartz drifts some 3 ms between two rounds
 const retry = 2000; // ms until the next round when the first one failed
 const patience = 5000; // ms for an answer; a network that is gone may never say so
 
 let ahead = Date.now() - performance.now(); // until the first answer the visitor's clock must do
-let best; // round trip of the answer in force, in ms
+let best = Infinity; // round trip of the answer in force, in ms, with the drift since
 let known;
 
 // ready settles with the first answer, so that a page far away does not wait for the others.
@@ -23,11 +24,9 @@ async function ask() {
   const t3 = performance.now();
   if (!answer.ok) throw new Error(doc.title);
   const { server_receive: t1, server_send: t2 } = doc;
-  const trip = t3 - t0 - (t2 - t1);
-  if (best === undefined || trip <= best) {
-    best = trip;
-    ahead = (t1 - t0 + (t2 - t3)) / 2;
-  }
+  const trip = t3 - t0 - (t2 - t1), offset = (t1 - t0 + (t2 - t3)) / 2;
+  // The one in force is off by half of its round trip at most, unless performance.now() has stopped.
+  if (trip <= best || Math.abs(offset - ahead) > (trip + best) / 2) [best, ahead] = [trip, offset];
   known();
 }
 
@@ -36,14 +35,14 @@ let syncing; // one round at a time
 // slow each other down. It returns whether the offset is the server's.
 function sync() {
   syncing ??= (async () => {
-    best = undefined;
+    best += drift;
     try {
       for (let i = 0; i < asks; i++) await ask();
     } catch {
       // Without an answer the last offset stays in force; the next round asks again.
     }
     syncing = undefined;
-    return best !== undefined;
+    return best < Infinity;
   })();
   return syncing;
 }

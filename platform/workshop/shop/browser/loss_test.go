@@ -30,6 +30,18 @@ const (
 	} }`
 	// clockFiveMinutesBehind simulates a visitor's wrong clock.
 	clockFiveMinutesBehind = `{ const right = Date.now; Date.now = () => right() - 300_000 }`
+	// timeComesLate has each round about the server's time come a second after the last, and all answers after the first
+	// round's three take two seconds for the way back.
+	timeComesLate = `{ const every = setInterval, real = fetch; let asked = 0; window.late = 0
+		window.setInterval = (f, ms) => every(f, ms === 60_000 ? 1_000 : ms)
+		window.fetch = async (...request) => {
+			const answer = await real(...request);
+			if (String(request[0]).includes("/api/v1/time") && ++asked > 3) {
+				await new Promise((done) => setTimeout(done, 2_000))
+				window.late++
+			}
+			return answer
+		} }`
 	// shiftsCounted adds up by how much the page's parts move from then on, as the web does: what moves within half
 	// a second of input, or of a new size of the window, does not count.
 	shiftsCounted = `window.shifted = { By: 0, Moves: [] }; { const from = performance.now(); new PerformanceObserver((list) => {
@@ -194,5 +206,12 @@ func loseNothing(t *testing.T, in *shop.Instance, visitor func() context.Context
 			until(`document.querySelector("#said")?.textContent.startsWith("No answer came in time") && document.querySelector("#buy").textContent === "Checking …"`))
 		readable(wrong, t, "asking")
 		do(wrong, t, "hear that the attempt is not in line", blocks(), until(`document.querySelector("#said").textContent.startsWith("You did not get in line")`))
+		var off float64 // milliseconds
+		do(wrong, t, "keep the server's time when later answers are worse", onEachDocument(timeComesLate), chromedp.Reload(), until(`window.late > 1`),
+			chromedp.Evaluate(`import(document.querySelector("script[src]").src)
+				.then(({ serverNow }) => Math.abs(serverNow() - Date.now() - 300_000))`, &off, awaitPromise))
+		if off > 500 { // half of a second's round trip; an answer that is two seconds late is a second off
+			t.Errorf("the page's estimate of the server's time is %.0f ms off", off)
+		}
 	}
 }
