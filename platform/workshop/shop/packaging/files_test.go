@@ -37,13 +37,23 @@ func TestPackagingOpenFiles(t *testing.T) {
 	}
 }
 
-// TestPackagingUnit: the unit starts what exists, with variables that exist, and
-// waits for the drain.
+// TestPackagingUnit: the unit starts what exists, with variables that exist, waits for the
+// drain, and starts again for as long as a store is away.
 func TestPackagingUnit(t *testing.T) {
 	t.Parallel()
 	var stop int
-	help := shop.Command(t, 0, "serve", "--help-all")
-	for line := range strings.Lines(packagingRead(t, "platform/edge/systemd/stampede.service")) {
+	help, unit := shop.Command(t, 0, "serve", "--help-all"), packagingRead(t, "platform/edge/systemd/stampede.service")
+	if !regexp.MustCompile(`(?ms)^\[Unit\].*^StartLimitIntervalSec=0$.*^\[Service\]`).MatchString(unit) {
+		t.Error("systemd refuses the sixth start within ten seconds")
+	}
+	never := packagingFind(t, "platform/edge/systemd/stampede.service", `(?m)^RestartPreventExitStatus=([0-9 ]+)$`)
+	require.Equal(t, "what no restart repairs", never, "2 33 34 35 37")
+	for _, page := range []string{"upkeep.md", "upkeep.zh-CN.md"} {
+		for _, code := range strings.Fields(never) {
+			require.Contains(t, page, packagingFind(t, "platform/operating/"+page, `(?m)^(.*systemd.*)$`), " "+code)
+		}
+	}
+	for line := range strings.Lines(unit) {
 		line = strings.TrimSpace(line)
 		for _, name := range regexp.MustCompile(`STAMPEDE_[A-Z_]+`).FindAllString(line, -1) {
 			require.Contains(t, "the help of serve", help, "$"+name+")")
