@@ -1,7 +1,9 @@
 package packaging
 
 import (
+	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,4 +74,32 @@ func TestPackagingUnit(t *testing.T) {
 	if stop <= 10 {
 		t.Errorf("the unit kills the server after %d s, a drain takes up to 10 s", stop)
 	}
+}
+
+// TestPackagingHeldRequests: nginx's example waits for longer than the 30 s that a held request may be
+// without a byte. An operator's stream has an event every second.
+func TestPackagingHeldRequests(t *testing.T) {
+	t.Parallel()
+	var api struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct{ Name string }
+			Responses  map[string]struct{ Content map[string]any }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(packagingRead(t, "platform/edge/httpx/openapi.json")), &api))
+	locations := regexp.MustCompile(`(?s)\n    location ~ (\S+) \{(.*?)\n    \}`).FindAllStringSubmatch(packagingRead(t, "platform/edge/nginx/stampede.conf"), -1)
+	held := 0
+	for path, operations := range api.Paths {
+		read := operations["get"]
+		waits := slices.ContainsFunc(read.Parameters, func(p struct{ Name string }) bool { return p.Name == "wait" })
+		if _, streams := read.Responses["200"].Content["text/event-stream"]; !waits && !streams || strings.Contains(path, "/admin/") {
+			continue
+		}
+		held++
+		at := slices.IndexFunc(locations, func(l []string) bool { return regexp.MustCompile(l[1]).MatchString(path) })
+		if at < 0 || !strings.Contains(locations[at][2], "proxy_read_timeout 75s;") {
+			t.Errorf("nginx cuts GET %s off", path)
+		}
+	}
+	require.Equal(t, "held requests", held, 2) // a WebSocket is not in the document's responses
 }
