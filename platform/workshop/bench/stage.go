@@ -27,6 +27,8 @@ type Stage struct {
 	// or to keep; 0 means no bound.
 	Probe int `json:"-"`
 	Most  int `json:"-"`
+	// Single is set where the stage restarts the server, and so cannot have several instances.
+	Single bool `json:"-"`
 
 	// Open prepares both sides. What it starts ends with the rig.
 	Open func(ctx context.Context, rig *Rig) (baseline, ours Side, err error) `json:"-"`
@@ -101,7 +103,7 @@ func Stages() []Stage {
 		Remark:   "The receiver accepts connections and answers none: as many deliveries as a webhook may have hang while the attempts are made.",
 		Figures:  times, Open: openWebhook,
 	}, {
-		Name: "reminders", Unit: "orders", Target: 0.9, Probe: 4000, Most: 150_000,
+		Name: "reminders", Unit: "orders", Target: 0.9, Probe: 4000, Most: 150_000, Single: true,
 		Ours:     "the whole way, while reminders of another sale go out",
 		Baseline: "the same without reminders",
 		Remark: fmt.Sprintf("Up to %d reminders a round are made, and sent at %d a second, the default, to a gateway that answers at once.",

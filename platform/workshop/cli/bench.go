@@ -20,7 +20,7 @@ type Bench struct {
 	Quick     bool     `help:"Only check that everything works: few operations, one round; the figures are meaningless."`
 	JSON      bool     `name:"json" help:"Print the report as JSON."`
 	Strict    bool     `help:"Exit 1 when a target was missed."`
-	Instances int      `help:"Run this many instances, 1 to 8, on a Redis Cluster and a NATS cluster of three each; with --scale=million the stock has four shards. 0 is one server with NATS inside and one Redis."`
+	Instances int      `help:"Run this many instances, 1 to 8, on a Redis Cluster and a NATS cluster of three each; with --scale=million the stock has four shards. 0 is one server with NATS inside and one Redis. The stage reminders, which restarts the server, has only that."`
 	Scale     string   `enum:",million" default:"" help:"Instead of the stages, million: a million attempts on 10,000 units, whose books are proved."`
 	Profile   string   `type:"path" help:"Write a processor profile of each stage to this folder, for go tool pprof."`
 }
@@ -137,11 +137,12 @@ func (c *Bench) million(ctx context.Context, rig *bench.Rig, progress stdio.Writ
 	return bench.Million(ctx, rig, shoppers, units, progress, proved)
 }
 
-// choose returns the selected stages, or all if none is selected.
+// choose returns the selected stages, or all that --instances allows if none is selected.
 func (c *Bench) choose() ([]bench.Stage, error) {
 	all := bench.Stages()
+	barred := func(s bench.Stage) bool { return s.Single && c.Instances > 0 }
 	if len(c.Stages) == 0 {
-		return all, nil
+		return slices.DeleteFunc(all, barred), nil
 	}
 	names := make([]string, len(all))
 	for i := range all {
@@ -152,6 +153,9 @@ func (c *Bench) choose() ([]bench.Stage, error) {
 		i := slices.Index(names, name)
 		if i < 0 {
 			return nil, fmt.Errorf("there is no stage %q; the stages are %s", name, strings.Join(names, ", "))
+		}
+		if barred(all[i]) {
+			return nil, fmt.Errorf("the stage %s restarts its server, of which there is one: leave out either it or --instances", name)
 		}
 		chosen = append(chosen, all[i])
 	}
