@@ -86,8 +86,8 @@ const (
 var Failed = alarm.Define("backup-failed", alarm.Warning,
 	fault.T("A backup could not be made. The one before is still there; another attempt follows every ten minutes.",
 		"未能完成备份。上一份备份仍在，每十分钟会重试一次。"),
-	fault.T("Read the detail: often the disk is full, the bucket's key has expired, or pg_dump is older than the server.",
-		"查看详情，常见原因：磁盘已满、存储桶密钥已过期，或 pg_dump 版本低于服务器。"))
+	fault.T("Read the detail: often the disk is full or the server may not write there, the bucket's key has expired, or pg_dump is older than the server.",
+		"查看详情，常见原因：磁盘已满、服务器无权写入该处、存储桶密钥已过期，或 pg_dump 版本低于服务器。"))
 
 // Deps are what backups are made of; all are required.
 type Deps struct {
