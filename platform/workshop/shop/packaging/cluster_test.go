@@ -86,9 +86,12 @@ func TestPackagingCluster(t *testing.T) {
 	nats := cluster.Configs["nats"].Content
 	require.Contains(t, "the configuration of nats", nats, "sync_interval: always", "cluster {", "authorization {")
 	require.Contains(t, "the configuration of redis", cluster.Configs["redis"].Content, "requirepass ${", "masterauth ${")
+	// The nodes of a cluster that starts again know their slots at once, and its state after two seconds.
+	makes := strings.Join(cluster.Services["redis-cluster"].Command, " ")
+	require.Contains(t, "who makes the cluster", makes, "grep -q cluster_slots_assigned:16384 ||")
 	for n := range 3 {
 		at := addresses[fmt.Sprintf("redis-%d", n+1)] + ":6379"
-		require.Contains(t, "who makes the cluster", strings.Join(cluster.Services["redis-cluster"].Command, " "), at)
+		require.Contains(t, "who makes the cluster", makes, at)
 		require.Contains(t, "the routes of nats", nats, "@"+addresses[fmt.Sprintf("nats-%d", n+1)]+":6222")
 		require.Contains(t, "STAMPEDE_REDIS_URL", cluster.Services["stampede-1"].Environment["STAMPEDE_REDIS_URL"], at)
 		require.Contains(t, "STAMPEDE_NATS_URL", cluster.Services["stampede-1"].Environment["STAMPEDE_NATS_URL"], addresses[fmt.Sprintf("nats-%d", n+1)]+":4222")
