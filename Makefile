@@ -124,25 +124,25 @@ $(GOLANGCI_LINT):
 	@.ci/setup go
 	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION), this takes some minutes the first time"
 	@mkdir -p $(BIN)/new
-	GOBIN=$(CURDIR)/$(BIN)/new go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	GOBIN="$(CURDIR)/$(BIN)/new" go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	@mv $(BIN)/new/golangci-lint $@
 
 $(SQLC):
 	@.ci/setup go
 	@echo "building sqlc $(SQLC_VERSION), this takes some minutes the first time"
 	@mkdir -p $(BIN)/new
-	GOBIN=$(CURDIR)/$(BIN)/new go install github.com/sqlc-dev/sqlc/cmd/sqlc@$(SQLC_VERSION)
+	GOBIN="$(CURDIR)/$(BIN)/new" go install github.com/sqlc-dev/sqlc/cmd/sqlc@$(SQLC_VERSION)
 	@mv $(BIN)/new/sqlc $@
 
 $(GOVULNCHECK):
 	@.ci/setup go
 	@mkdir -p $(BIN)/new
-	GOBIN=$(CURDIR)/$(BIN)/new go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	GOBIN="$(CURDIR)/$(BIN)/new" go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 	@mv $(BIN)/new/govulncheck $@
 
 $(GORELEASER):
 	@.ci/setup go
 	@echo "building goreleaser $(GORELEASER_VERSION), this takes some minutes the first time"
 	@mkdir -p $(BIN)/new
-	GOBIN=$(CURDIR)/$(BIN)/new go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	GOBIN="$(CURDIR)/$(BIN)/new" go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
 	@mv $(BIN)/new/goreleaser $@

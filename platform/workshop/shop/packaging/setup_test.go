@@ -20,6 +20,12 @@ func TestPackagingSetupScripts(t *testing.T) {
 			t.Errorf("%s: %v\n%s", script, err, out)
 		}
 	}
+	// Of a clone in a folder whose name has a space.
+	const wraps = `tools=$1 servers=$1 tree=$1 log=/dev/null; lib_path() { echo "$1/lib"; }; . .ci/packages; server "$(command -v env)"; "$1/bin/env"`
+	dir := filepath.Join(t.TempDir(), "my clone")
+	out, err := exec.CommandContext(t.Context(), "bash", "-euc", wraps, "wraps", dir).CombinedOutput()
+	require.NoError(t, err)
+	require.Contains(t, "the environment of an unpacked server", string(out), "LD_LIBRARY_PATH="+dir+"/lib\n")
 }
 
 // packagingMachine returns a folder for PATH with the standard programs of
@@ -102,7 +108,7 @@ func TestPackagingSetup(t *testing.T) {
 // nothing can be fetched.
 func packagingRunSetup(t *testing.T, path string, env []string, args ...string) (string, error) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "my clone") // a space must not matter
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".ci", "clients"), 0o755))
 	for _, name := range []string{".ci/setup", ".ci/packages", "go.mod", ".ci/clients/package.json", ".ci/clients/package-lock.json"} {
 		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(packagingRead(t, name)), 0o755))
