@@ -173,24 +173,33 @@ func (c *Verify) look(ctx context.Context, prove Prover) (found Evidence, err er
 
 // Migrate is `stampede migrate`.
 type Migrate struct {
-	DatabaseURL string `required:"" env:"STAMPEDE_DATABASE_URL" help:"PostgreSQL 15 or newer." secret:""`
+	DatabaseURL string `env:"STAMPEDE_DATABASE_URL" help:"PostgreSQL 15 or newer. Default: the one of --data." secret:"" found:""`
+	Data        string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of a running stampede run."`
 	Back        bool   `help:"Let servers of the last release start on the database again. Nothing is undone or lost; the next migrate, or start of a server of this version, ends it."`
 }
 
 // Run migrates.
 func (c *Migrate) Run(ctx context.Context, io Streams) error {
-	if err := reach(ctx, database(c.DatabaseURL)); err != nil {
+	stack, err := knownStack(c.Data)
+	databaseURL := cmp.Or(c.DatabaseURL, stack.DatabaseURL)
+	switch {
+	case databaseURL == "" && err == nil:
+		return errNoDatabase
+	case databaseURL == "":
 		return err
 	}
+	if err := reach(ctx, database(databaseURL)); err != nil {
+		return stackAway(err, c.DatabaseURL == "", c.Data)
+	}
 	if c.Back {
-		err := pg.StepBack(ctx, c.DatabaseURL)
+		err := pg.StepBack(ctx, databaseURL)
 		if err == nil {
 			_, err = fmt.Fprintf(io.Out, "Servers of %s can start on the database, beside those of this version that run. "+
 				"Start none of this version until you upgrade again.\n", migrations.LastRelease)
 		}
 		return err
 	}
-	from, to, err := pg.Migrate(ctx, c.DatabaseURL)
+	from, to, err := pg.Migrate(ctx, databaseURL)
 	if err != nil {
 		return err
 	}

@@ -215,7 +215,11 @@ func TestVerifySaysWhatItDidNotLookAt(t *testing.T) {
 
 func TestMigratePrintsVersions(t *testing.T) {
 	t.Parallel()
-	code, out, errs := carryOut(t.Context(), nil, "migrate", "--database-url="+pgtest.DatabaseURL(t)) // already migrated
+	code, out, errs := carryOut(t.Context(), nil, "migrate", "--data="+t.TempDir())
+	if code != 1 || !strings.Contains(errs, errNoDatabase.Error()) {
+		t.Errorf("migrate of no database: exit %d\n%s%s", code, out, errs)
+	}
+	code, out, errs = carryOut(t.Context(), nil, "migrate", "--database-url="+pgtest.DatabaseURL(t)) // already migrated
 	if code != 0 || !strings.HasPrefix(out, "The database already has schema version ") || !strings.HasSuffix(out, "; there was nothing to do.\n") {
 		t.Errorf("exit %d, %q\n%s", code, out, errs)
 	}

@@ -127,6 +127,7 @@ func restore(t *testing.T, file, key, databaseURL string) {
 	p := shop.StartRun(t, data)
 	p.AwaitReady(t)
 	shop.Command(t, 0, "verify", "--data="+data)
+	shop.Command(t, 0, "migrate", "--back", "--data="+data)
 	sold := string(shop.Exchange(t, http.MethodGet, p.URL+"/api/v1/admin/orders", shop.Mint(t, 1, auth.Operator), "").Raw)
 	hooks := string(shop.Exchange(t, http.MethodGet, p.URL+"/api/v1/admin/webhooks", shop.Mint(t, 1, auth.Admin), "").Raw)
 	require.Contains(t, "the webhooks of a trial", hooks, `"enabled":false`)
