@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	stdio "io"
 	"os"
 	"os/exec"
 	"strings"
@@ -43,21 +42,22 @@ func (c *Backup) Validate() error {
 	return nil
 }
 
-// recipients are the key to encrypt for, a new one if that was asked for.
-func (c *Backup) recipients(out stdio.Writer) ([]age.Recipient, error) {
+// recipients are the key to encrypt for, a new one if that was asked for, and what to say of that once the backup is made.
+func (c *Backup) recipients() (to []age.Recipient, said string, err error) {
 	if c.For != "" {
-		return age.ParseRecipients(strings.NewReader(c.For))
+		to, err = age.ParseRecipients(strings.NewReader(c.For))
+		return to, "", err
 	}
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return nil, "", fmt.Errorf("make a key: %w", err)
 	}
 	public := key.Recipient().String()
 	if err := newFile(c.NewKey, fmt.Sprintf("# public key: %s\n%s\n", public, key)); err != nil {
-		return nil, fmt.Errorf("keep the new key: %w", err)
+		return nil, "", fmt.Errorf("keep the new key: %w", err)
 	}
-	_, err = fmt.Fprintf(out, "New key in %s. Keep it away from this machine: without it no backup opens.\nNext time: --for %s\n", c.NewKey, public)
-	return []age.Recipient{key.Recipient()}, err
+	said = fmt.Sprintf("New key in %s. Keep it away from this machine: without it no backup opens.\nNext time: --for %s\n", c.NewKey, public)
+	return []age.Recipient{key.Recipient()}, said, nil
 }
 
 // newFile writes a file that did not exist, readable only by its owner.
@@ -101,16 +101,19 @@ func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
 	if err != nil {
 		return err
 	}
-	to, err := c.recipients(io.Out)
+	to, said, err := c.recipients()
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	name, size, err := backup.Create(ctx, place, dump, databaseURL, backup.About{Version: string(version), Made: began.UTC().Truncate(time.Second), SigningKey: key}, to...)
+	if err != nil && c.NewKey != "" { // recipients made the file: it replaces none
+		return errors.Join(fmt.Errorf("%w; nothing needs the new key, so %s was deleted", err, c.NewKey), os.Remove(c.NewKey))
+	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(io.Out, "Backup of %.1f MB in %s/%s, made in %.1f s.\n", float64(size)/1e6, place, name, time.Since(began).Seconds())
+	_, err = fmt.Fprintf(io.Out, "%sBackup of %.1f MB in %s/%s, made in %.1f s.\n", said, float64(size)/1e6, place, name, time.Since(began).Seconds())
 	return err
 }
 

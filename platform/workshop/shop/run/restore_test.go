@@ -79,11 +79,12 @@ func backUp(t *testing.T, databaseURL string) (file, key string) {
 	key = filepath.Join(dir, "key.txt")
 	args := []string{"backup", "--to=" + dir, "--database-url=" + databaseURL, "--signing-key=" + shop.Key, "--data=" + dir, "--new-key=" + key}
 	shop.Command(t, 1, append(slices.Clone(args), "--signing-key=too-short")...) // restore would refuse it
+	shop.Command(t, 1, append(slices.Clone(args), "--to="+key+"/folder")...)     // leaves no key that would be in the way
 	said := shop.Command(t, 0, args...)
 	shop.Command(t, 1, args...) // replaces no key
 	public := regexp.MustCompile(`--for (age1\S+)`).FindStringSubmatch(said)
 	require.Equal(t, "a public key", len(public), 2)
-	args[len(args)-1] = "--for=" + public[1]
+	args[1], args[len(args)-1] = "--to="+t.TempDir(), "--for="+public[1] // in the same second, whose name is taken
 	file = regexp.MustCompile(` in (\S+), made`).FindStringSubmatch(shop.Command(t, 0, args...))[1]
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
