@@ -100,7 +100,11 @@ var costs = []string{"refusal", "paths", "whole"}
 
 // complete reports whether a capacity can be reckoned from the report.
 func (r *Report) complete() bool {
-	return !r.Quick && r.Cores > 0 && !slices.ContainsFunc(costs, func(name string) bool { return r.stage(name) == nil })
+	if r.Quick || r.Cores == 0 || slices.ContainsFunc(costs, func(name string) bool { return r.stage(name) == nil }) {
+		return false
+	}
+	whole := r.stage("whole").OursCPU
+	return whole[processRedis] > 0 && whole[processPostgres] > 0
 }
 
 func (r *Report) stage(name string) *Result {

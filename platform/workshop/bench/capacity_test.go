@@ -88,6 +88,14 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
+// TestNamesOfStores: a capacity finds the costs of the Redis that ran, whatever program it is.
+func TestNamesOfStores(t *testing.T) {
+	t.Parallel()
+	for program, want := range map[string]string{"redis-server": processRedis, "valkey-server": processRedis, "postgres": processPostgres} {
+		require.Equal(t, "the name of "+program, nameOfStore(program), want)
+	}
+}
+
 func TestReportIsKeptIfComplete(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "cache", "bench.json")
@@ -96,6 +104,8 @@ func TestReportIsKeptIfComplete(t *testing.T) {
 	for name, spoil := range map[string]func(*Report){
 		"quick": func(r *Report) { r.Quick = true }, "two stages": func(r *Report) { r.Stages = r.Stages[:2] },
 		"without processor times": func(r *Report) { r.Stages[0].OursCPU = nil },
+		"without Redis's":         func(r *Report) { delete(r.Stages[2].OursCPU, processRedis) },
+		"without Postgres's":      func(r *Report) { delete(r.Stages[2].OursCPU, processPostgres) },
 	} {
 		r := measured()
 		spoil(r)

@@ -58,8 +58,16 @@ func (r *Rig) nameOf(p *psutil.Process) string {
 	if name, ok := r.names[int(p.Pid)]; ok {
 		return name
 	}
-	name, _ := p.Name() // postgres, redis-server
-	return name
+	name, _ := p.Name()
+	return nameOfStore(name)
+}
+
+// nameOfStore returns what the report calls a store's program, by which capacities find its costs.
+func nameOfStore(program string) string {
+	if program == "valkey-server" {
+		return processRedis
+	}
+	return program
 }
 
 // add counts a process under a name, unless it has exited.
