@@ -24,7 +24,8 @@ import (
 
 func TestTwoInstancesShareTheWork(t *testing.T) {
 	t.Parallel()
-	b := bustest.Open(t)
+	metrics := prometheus.NewRegistry()
+	b := bustest.Open(t, func(c *bus.Config) { c.Metrics = metrics })
 	var handled atomic.Int64
 	sub := bus.Subscription{
 		Name: "effect", Filter: "events.>", Parallel: 2,
@@ -32,6 +33,12 @@ func TestTwoInstancesShareTheWork(t *testing.T) {
 	}
 	subscribe(t, b, noDeadLetters(t), sub)
 	subscribe(t, b, noDeadLetters(t), sub)
+	const none = `# HELP stampede_bus_messages_handled_total Messages delivered to a consumer, by outcome: handled, retried, dead, dropped.
+# TYPE stampede_bus_messages_handled_total counter
+stampede_bus_messages_handled_total{consumer="effect",outcome="dead"} 0
+stampede_bus_messages_handled_total{consumer="order-writer",outcome="handled"} 0
+`
+	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(none), "stampede_bus_messages_handled_total"))
 	const events = 60
 	for range events {
 		mustPublish(t, b, "events.a", "x")
