@@ -73,6 +73,9 @@ func read(ctx context.Context, db pg.DB, from place, wanted func(kind string) bo
 	for _, m := range messages {
 		if k, public := kinds[m.Subject]; public && wanted(k.name) {
 			found, err := eventsOf(m)
+			if err != nil && len(events) > 0 {
+				return events, from, nil // the next read, which begins at this message, says what is wrong
+			}
 			if err != nil {
 				return nil, from, err
 			}

@@ -52,13 +52,14 @@ func (s *Service) round(ctx context.Context, id int64) (more bool, err error) {
 		r.behind[wait.About] = true
 	}
 	next := from
+	var unreadable *unreadableError // what waits happened before it, and is tried again meanwhile
 	if len(waiting) < mostWaiting {
 		var events []Event
 		atMost := batch
 		if probing {
 			atMost = 1
 		}
-		if events, next, err = s.after(ctx, from, wanting(w.Types), atMost); err != nil {
+		if events, next, err = s.after(ctx, from, wanting(w.Types), atMost); err != nil && !errors.As(err, &unreadable) {
 			return false, err
 		}
 		for _, e := range events {
@@ -74,6 +75,9 @@ func (s *Service) round(ctx context.Context, id int64) (more bool, err error) {
 		return false, err
 	}
 	moved, err := r.note(ctx, from, next)
+	if unreadable != nil {
+		return false, errors.Join(unreadable, err)
+	}
 	return moved && (more || r.delivered) && r.failures < failuresOpen, err
 }
 

@@ -510,17 +510,30 @@ func TestSecretsOutliveTheSigningKey(t *testing.T) {
 // A message that this release cannot read stops the webhook, with an alarm: skipped, it would be lost.
 func TestUnreadableMessageStopsTheWebhook(t *testing.T) {
 	t.Parallel()
-	b, r := setup(t, Settings{Private: true}), receive(t, nil)
+	b := setup(t, Settings{Private: true})
+	var r *receiver
+	r = receive(t, func(e Event, _ float64) int { // which refuses the first attempt
+		if r.tries[e.ID] == 1 {
+			return 503
+		}
+		return 200
+	})
 	_, secret := b.hook(r.URL)
 	r.secret = secret
+	before := ids.New()
+	b.happens(orderevent.SubjectPaid, order(before, 1))
 	b.message(orderevent.SubjectPaid, "written by a newer release")
 	b.happens(orderevent.SubjectPaid, order(ids.New(), 1))
+	page := b.ask(auth.Viewer, http.MethodGet, "/api/v1/events", nil).Want(t, "the events before it", 200, "")
+	require.Equal(t, "events of the page", len(page.Doc["data"].([]any)), 1)
+	b.ask(auth.Viewer, http.MethodGet, "/api/v1/events?after="+page.Text("next"), nil).Want(t, "the message itself", 500, "internal")
 	pgtest.Work(t, b.deliver)
+	require.Equal(t, "the event taken", orderNo(r.await(t, 1)[0]), before.String())
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.alarms(alarmFailing) == 1 }, "the alarm")
 	require.Contains(t, "its detail", pgtest.Read[string](t, b.db, `SELECT detail FROM platform.alarms`), "cannot be read")
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	require.Equal(t, "events taken", len(r.taken), 0)
+	require.Equal(t, "events taken", len(r.taken), 1)
 }
 
 // A process that was away writes down what it did: the event that another one has delivered meanwhile must not wait again.
