@@ -112,8 +112,7 @@ func (w *writer) writeAside(ctx context.Context, stop <-chan struct{}, item int6
 		end := stopped
 		select {
 		case w.aside.slots <- struct{}{}:
-			end = w.writeTogether(ctx, stop, set, w.cfg.LockWait/4)
-			<-w.aside.slots
+			end = w.writeInSlot(ctx, stop, set)
 		case <-ctx.Done():
 		}
 		switch end {
@@ -136,6 +135,13 @@ func (w *writer) writeAside(ctx context.Context, stop <-chan struct{}, item int6
 	if alarmed {
 		w.unstuck(context.WithoutCancel(ctx))
 	}
+}
+
+// writeInSlot frees the slot that its caller has taken also when it panics: the
+// other items go on.
+func (w *writer) writeInSlot(ctx context.Context, stop <-chan struct{}, set []message) ending {
+	defer func() { <-w.aside.slots }()
+	return w.writeTogether(ctx, stop, set, w.cfg.LockWait/4)
 }
 
 // asideSet returns the first messages of an item's queue, as many as one

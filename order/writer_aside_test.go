@@ -117,6 +117,31 @@ func TestItemIsSetAsideAgainWhileItsAlarmIsRecorded(t *testing.T) {
 	require.Equal(t, "messages returned", returned.Load(), 0)
 }
 
+// TestPanicLeavesTheConnectionsOfItemsThatAreAside: the item's messages return, and the others may be written.
+func TestPanicLeavesTheConnectionsOfItemsThatAreAside(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, d *Deps) {
+		c.LockWait = 20 * time.Millisecond
+		d.Blocked = func(user int64) bool {
+			if user == 2 {
+				panic("planted")
+			}
+			return false
+		}
+	})
+	b := s.item(5)
+	release := s.lockStock(b.ItemID)
+	first, msg := s.writes(1, grants(b, 1)), s.writes(2, grants(b, 2))
+	returned := make(chan time.Duration, 1)
+	msg.Nak = func(d time.Duration) error { returned <- d; return nil }
+	s.writer.write(t.Context(), make(chan struct{}), []bus.Msg{first.Msg})
+	s.writer.write(t.Context(), make(chan struct{}), []bus.Msg{msg.Msg}) // behind the first, which waits
+	release()
+	require.Equal(t, "returned after", <-returned, asidePanic)
+	s.writer.aside.working.Wait()
+	require.Equal(t, "connections in use", len(s.writer.aside.slots), 0)
+}
+
 // TestLockedItemLeavesTheStreamToTheOthers: more of its messages wait than a
 // consumer may have unacknowledged by default.
 func TestLockedItemLeavesTheStreamToTheOthers(t *testing.T) {
