@@ -2,9 +2,14 @@ package pg_test
 
 import (
 	"errors"
+	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
 
 	"stampede/migrations"
 	"stampede/platform/store/pg"
@@ -111,4 +116,73 @@ func TestStepBack(t *testing.T) {
 	require.ErrorIs(t, pg.StepBack(t.Context(), url), pg.ErrNewerData)
 	pgtest.Exec(t, db, `DELETE FROM goose_db_version WHERE version_id > 900`)
 	require.ErrorIs(t, pg.StepBack(t.Context(), url), pg.ErrOlderData)
+}
+
+// TestIndexesOfHotTablesLetWritersPass: no shopper waits while a migration builds an index of a large table, and a run that
+// failed half-way, which leaves one that Postgres does not use, can be repeated.
+func TestIndexesOfHotTablesLetWritersPass(t *testing.T) {
+	t.Parallel()
+	const (
+		indexes = `SELECT array_agg(pg_get_indexdef(indexrelid) || indisvalid ORDER BY pg_get_indexdef(indexrelid)) FROM pg_index
+			JOIN pg_class c ON c.oid = indrelid WHERE relnamespace = 'orders'::regnamespace`
+		waits = `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ '^CREATE')`
+	)
+	for file, c := range map[string]struct{ table, write, undo, fail string }{
+		"01277_shipping.sql": {
+			"orders.orders",
+			`INSERT INTO orders.orders (bucket, order_no, user_id, activity_id, session_id, item_id,
+				epoch, quantity, unit_price, currency, title, status, pay_deadline)
+			SELECT n, gen_random_uuid(), 7, 1, 1, 1, 1, 1, 100, 'CNY', 'x', 'closed', now() FROM generate_series(1, 100) n`,
+			`DROP INDEX orders.orders_to_ship, orders.orders_to_complete, orders.details_by_name, orders.details_by_phone_tail`,
+			`DROP INDEX orders.orders_to_ship; CREATE INDEX orders_3_to_ship ON orders.orders_3 (paid_at);
+			UPDATE pg_index SET indisvalid = false WHERE indexrelid IN ('orders.orders_3_to_ship'::regclass, 'orders.details_by_name'::regclass)`,
+		},
+		"01288_coupon_uses.sql": {
+			"orders.coupon_uses",
+			`INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status) SELECT 1, gen_random_uuid(), gen_random_uuid(), 1, 1, 'locked'`,
+			`DROP INDEX orders.coupon_uses_by_kind; CREATE INDEX coupon_uses_of_kind ON orders.coupon_uses (kind_id)`,
+			`UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'orders.coupon_uses_by_kind'::regclass`,
+		},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.DB(t)
+			script := func(sql string) {
+				t.Helper()
+				for _, statement := range strings.Split(sql, ";") {
+					pgtest.Exec(t, db, statement)
+				}
+			}
+			raw, err := fs.ReadFile(migrations.FS, file)
+			require.NoError(t, err)
+			alone := stdlib.OpenDBFromPool(db)
+			t.Cleanup(func() { _ = alone.Close() })
+			migrate := func(record string) error {
+				p, err := goose.NewProvider(goose.DialectPostgres, alone, fstest.MapFS{file: {Data: raw}}, goose.WithTableName(record))
+				require.NoError(t, err)
+				_, err = p.Up(t.Context())
+				return err
+			}
+			want := pgtest.Read[[]string](t, db, indexes)
+			script(c.undo)
+			pgtest.Exec(t, db, c.write)
+
+			shopper := pgtest.Begin(t, db)
+			pgtest.Exec(t, shopper, `UPDATE `+c.table+` SET updated_at = now()`)
+			migrated := make(chan error, 1)
+			go func() { migrated <- migrate("first") }()
+			pgtest.Eventually(t, 30*time.Second, func() bool { return pgtest.Read[bool](t, db, waits) }, "the migration waits for the shopper")
+			other := pgtest.Begin(t, db)
+			pgtest.Exec(t, other, `SET LOCAL lock_timeout = 200`)
+			pgtest.Exec(t, other, c.write)
+			require.NoError(t, other.Commit(t.Context()))
+			require.NoError(t, shopper.Commit(t.Context()))
+			require.NoError(t, <-migrated)
+			require.Equal(t, "indexes", pgtest.Read[[]string](t, db, indexes), want)
+
+			script(c.fail)
+			require.NoError(t, migrate("second"))
+			require.Equal(t, "indexes after a failure", pgtest.Read[[]string](t, db, indexes), want)
+		})
+	}
 }
