@@ -52,9 +52,15 @@ SELECT day, kind, channel, sent, parts, dead, dropped FROM notify.message_days W
 
 -- name: Messages :many
 -- The newest first.
-SELECT * FROM notify.messages
-WHERE id < @before AND (@state::text = '' OR state = @state) AND (@kind::text = '' OR kind = @kind)
-ORDER BY id DESC LIMIT @most;
+SELECT * FROM notify.messages WHERE id < @before ORDER BY id DESC LIMIT @most;
+
+-- name: MessagesOf :many
+-- Those of these kinds that are in these states. A page of each is read from the index: ordered by the id alone, the planner
+-- would rather walk all messages by their number.
+SELECT m.* FROM unnest(@kinds::text[]) AS k CROSS JOIN unnest(@states::text[]) AS s
+CROSS JOIN LATERAL (SELECT * FROM notify.messages WHERE (kind, state) >= (k, s) AND (kind, state, id) < (k, s, @before::uuid)
+    ORDER BY kind DESC, state DESC, id DESC LIMIT @most) m
+ORDER BY m.id DESC LIMIT @most;
 
 -- name: MessagesOfOrder :many
 SELECT * FROM notify.messages WHERE order_no = @order_no AND NOT offer AND id < @before ORDER BY id DESC LIMIT @most;

@@ -134,7 +134,22 @@ func (s operators) list(ctx context.Context, in *listInput) (*httpx.PageOutput[S
 			rows, err = q.MessagesOfOrder(ctx, messagedb.MessagesOfOrderParams{OrderNo: no, Before: before, Most: int32(p.Ask())}) //nolint:gosec // a page
 			return rows, unreachable(err)
 		}
-		rows, err = q.Messages(ctx, messagedb.MessagesParams{Before: before, State: in.State, Kind: string(in.Kind), Most: int32(p.Ask())}) //nolint:gosec // a page
+		most := int32(p.Ask()) //nolint:gosec // a page
+		if in.Kind == "" && in.State == "" {
+			rows, err = q.Messages(ctx, messagedb.MessagesParams{Before: before, Most: most})
+			return rows, unreachable(err)
+		}
+		of := messagedb.MessagesOfParams{Kinds: []string{string(in.Kind)}, States: []string{in.State}, Before: before, Most: most}
+		if in.Kind == "" {
+			of.Kinds = nil
+			for _, k := range Kinds {
+				of.Kinds = append(of.Kinds, string(k))
+			}
+		}
+		if in.State == "" {
+			of.States = []string{waiting, sent, dead, dropped}
+		}
+		rows, err = q.MessagesOf(ctx, of)
 		return rows, unreachable(err)
 	}, func(m messagedb.NotifyMessage) time.Time { return m.UpdatedAt }, view, func(m messagedb.NotifyMessage) string { return m.ID.String() })
 }

@@ -7,10 +7,13 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/notify/message/internal/messagedb"
 	"stampede/order/disputeevent"
@@ -463,4 +466,40 @@ func TestFailedAttemptsCostNoBudget(t *testing.T) {
 	_, err := b.batch(t.Context(), lane{offers: true})
 	require.NoError(t, err)
 	require.Equal(t, "waiting and dropped", []any{b.count(waiting), b.reasons(dropped)}, []any{len(users), ""})
+}
+
+// TestMessagesAreListedByTheirIndex: a page of a rare kind is not searched for among all messages.
+func TestMessagesAreListedByTheirIndex(t *testing.T) {
+	t.Parallel()
+	b := setup(t, takes)
+	cfg := b.db.Config().Copy()
+	cfg.MaxConns, cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = 1, "force_generic_plan" // the plan of a busy server
+	one, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(one.Close)
+	b.deps.DB = one
+	pgtest.Exec(t, one, `INSERT INTO notify.messages (id, kind, state, about, user_id, order_no, offer, facts, next_try, expires_at)
+		SELECT lpad(to_hex(n), 32, '0')::uuid, CASE WHEN n < 4 THEN 'dispute' ELSE 'paid' END, CASE WHEN n = 3 THEN 'dead' ELSE 'sent' END,
+			n, 7, gen_random_uuid(), false, '{}', now(), now() FROM generate_series(1, 20003) n`)
+	pgtest.Exec(t, one, `ANALYZE notify.messages`)
+	read := func() int {
+		pgtest.Exec(t, one, `SELECT pg_stat_force_next_flush()`)
+		return pgtest.Read[int](t, one, `SELECT (seq_tup_read + idx_tup_fetch)::int FROM pg_stat_user_tables WHERE relid = 'notify.messages'::regclass`)
+	}
+	for query, want := range map[string][]uint64{
+		"limit=2": {0x4e23, 0x4e22}, "kind=dispute": {3, 2, 1}, "kind=dispute&state=sent": {2, 1}, "state=dead": {3}, "state=sent&limit=2": {0x4e23, 0x4e22},
+	} {
+		before := read()
+		data := b.ask(7, "viewer", http.MethodGet, "/api/v1/admin/shopper-messages?"+query, nil).Want(t, query, 200, "").Doc["data"].([]any)
+		var got []uint64
+		for _, m := range data {
+			n, err := strconv.ParseUint(m.(map[string]any)["id"].(string), 16, 64)
+			require.NoError(t, err)
+			got = append(got, n)
+		}
+		require.Equal(t, query, got, want)
+		if n := read() - before; n > 100 {
+			t.Errorf("%s: %d rows read", query, n)
+		}
+	}
 }

@@ -280,24 +280,76 @@ func (q *Queries) Make(ctx context.Context, arg MakeParams) error {
 }
 
 const messages = `-- name: Messages :many
-SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at, by_mail, others_away FROM notify.messages
-WHERE id < $1 AND ($2::text = '' OR state = $2) AND ($3::text = '' OR kind = $3)
-ORDER BY id DESC LIMIT $4
+SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at, by_mail, others_away FROM notify.messages WHERE id < $1 ORDER BY id DESC LIMIT $2
 `
 
 type MessagesParams struct {
 	Before ids.ID
-	State  string
-	Kind   string
 	Most   int32
 }
 
 // The newest first.
 func (q *Queries) Messages(ctx context.Context, arg MessagesParams) ([]NotifyMessage, error) {
-	rows, err := q.db.Query(ctx, messages,
+	rows, err := q.db.Query(ctx, messages, arg.Before, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotifyMessage
+	for rows.Next() {
+		var i NotifyMessage
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.About,
+			&i.UserID,
+			&i.OrderNo,
+			&i.Offer,
+			&i.Facts,
+			&i.State,
+			&i.Reason,
+			&i.Channel,
+			&i.Recipient,
+			&i.Parts,
+			&i.Attempts,
+			&i.NextTry,
+			&i.ExpiresAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ByMail,
+			&i.OthersAway,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const messagesOf = `-- name: MessagesOf :many
+SELECT m.id, m.kind, m.about, m.user_id, m.order_no, m.offer, m.facts, m.state, m.reason, m.channel, m.recipient, m.parts, m.attempts, m.next_try, m.expires_at, m.created_at, m.updated_at, m.by_mail, m.others_away FROM unnest($1::text[]) AS k CROSS JOIN unnest($2::text[]) AS s
+CROSS JOIN LATERAL (SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at, by_mail, others_away FROM notify.messages WHERE (kind, state) >= (k, s) AND (kind, state, id) < (k, s, $3::uuid)
+    ORDER BY kind DESC, state DESC, id DESC LIMIT $4) m
+ORDER BY m.id DESC LIMIT $4
+`
+
+type MessagesOfParams struct {
+	Kinds  []string
+	States []string
+	Before ids.ID
+	Most   int32
+}
+
+// Those of these kinds that are in these states. A page of each is read from the index: ordered by the id alone, the planner
+// would rather walk all messages by their number.
+func (q *Queries) MessagesOf(ctx context.Context, arg MessagesOfParams) ([]NotifyMessage, error) {
+	rows, err := q.db.Query(ctx, messagesOf,
+		arg.Kinds,
+		arg.States,
 		arg.Before,
-		arg.State,
-		arg.Kind,
 		arg.Most,
 	)
 	if err != nil {
