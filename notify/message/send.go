@@ -266,11 +266,11 @@ func (b *work) decide(row *messagedb.ClaimRow, out *outcome) (letters []letter, 
 	return end(dropped, reasonNoAddress)
 }
 
-// later is when a message is tried again that a channel did not take.
+// later is when a message is tried again that a channel did not take; one that has expired by then dies.
 func (b *work) later(row *messagedb.ClaimRow, now time.Time) time.Time {
 	next := now.Add(b.backoff[min(max(int(row.Attempts), 1), len(b.backoff))-1])
-	if !next.Before(row.ExpiresAt) { // a last time, shortly before it is worth nothing
-		next = now.Add(row.ExpiresAt.Sub(now) / 2)
+	if !next.Before(row.ExpiresAt) { // a few more times before it is worth nothing
+		next = now.Add(max(row.ExpiresAt.Sub(now)/2, b.backoff[0]))
 	}
 	return next
 }

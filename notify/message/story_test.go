@@ -322,6 +322,14 @@ func TestDeadMessagesAreRedriven(t *testing.T) {
 	_, err := b.batch(t.Context(), lane{})
 	require.NoError(t, err)
 	require.Contains(t, "waiting", b.reasons(waiting), "paid: ", "won: ", "503")
+	row, at := &messagedb.ClaimRow{Attempts: 6, ExpiresAt: time.Now().Add(time.Minute)}, time.Now()
+	for last := (&work{Service: &Service{backoff: backoff}}); at.Before(row.ExpiresAt); {
+		next := last.later(row, at)
+		if next.Sub(at) < backoff[0] {
+			t.Fatalf("tried again after %v", next.Sub(at))
+		}
+		at = next
+	}
 	pgtest.Exec(t, b.db, `UPDATE notify.messages SET expires_at = now() - interval '1 second' WHERE state = 'waiting'`)
 	b.dueNow()
 	b.drain()
