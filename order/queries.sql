@@ -128,8 +128,9 @@ WHERE o.order_no = n.no AND o.bucket = n.b
 RETURNING o.order_no;
 
 -- name: StockOfOrders :many
--- Which stock rows the units of these orders return to; neither column changes after the insert, so this may be
--- read before the rows are locked.
+-- Which stock rows the units of these orders return to, read before the rows are locked: an item never changes, and a
+-- shard only when a Load gives the item more of them; then the units move at a row that is locked out of turn, and a
+-- deadlock is tried again.
 SELECT DISTINCT o.item_id, o.shard FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT item_id, shard FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 ORDER BY o.item_id, o.shard;

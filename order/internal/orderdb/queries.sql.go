@@ -2090,8 +2090,9 @@ type StockOfOrdersRow struct {
 	Shard  int16
 }
 
-// Which stock rows the units of these orders return to; neither column changes after the insert, so this may be
-// read before the rows are locked.
+// Which stock rows the units of these orders return to, read before the rows are locked: an item never changes, and a
+// shard only when a Load gives the item more of them; then the units move at a row that is locked out of turn, and a
+// deadlock is tried again.
 func (q *Queries) StockOfOrders(ctx context.Context, arg StockOfOrdersParams) ([]StockOfOrdersRow, error) {
 	rows, err := q.db.Query(ctx, stockOfOrders, arg.OrderNos, arg.Buckets)
 	if err != nil {
