@@ -188,7 +188,7 @@ func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, by 
 	var paid orderevent.Order
 	// A savepoint, because a violated index would end the caller's transaction.
 	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		if err := s.deps.Stock.LockItem(ctx, tx, o.ItemID); err != nil {
+		if _, err := s.deps.Stock.LockItem(ctx, tx, o.ItemID); err != nil {
 			return err
 		}
 		row, err := orderdb.New(tx).Retake(ctx, orderdb.RetakeParams{

@@ -29,10 +29,9 @@ func (s *Service) Lock(ctx context.Context, tx pgx.Tx, keys []stock.Key) (map[st
 	return locked, nil
 }
 
-// LockItem locks all rows of an item, as Lock does: for what may need the units of any.
-func (s *Service) LockItem(ctx context.Context, tx pgx.Tx, itemID int64) error {
-	_, err := stock.LockItem(ctx, tx, itemID)
-	return err
+// LockItem locks and reads all rows of an item, as Lock does: for what may need the units of any.
+func (s *Service) LockItem(ctx context.Context, tx pgx.Tx, itemID int64) ([]stock.Row, error) {
+	return stock.LockItem(ctx, tx, itemID)
 }
 
 // Movement is units of one stock row that orders take or return.

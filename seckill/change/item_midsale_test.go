@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
@@ -194,6 +195,20 @@ func TestStockGoesDown(t *testing.T) {
 	// While an item on sale does not decide, no unit leaves it.
 	d.Redis.Del(t.Context(), "{g:i"+s.Item+":0}:"+s.Item+":state")
 	d.As(auth.Operator, http.MethodPost, path+"/stock", `{"add":-1}`).Want(t, "without Redis", http.StatusServiceUnavailable, "fenced")
+}
+
+// TestWrittenOffUnitsOfAllShardsAreRecorded: what the audit log keeps is the item's, not a stock row's.
+func TestWrittenOffUnitsOfAllShardsAreRecorded(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Publish(-time.Minute)
+	pgtest.Exec(t, d.DB, `UPDATE inventory.stock SET total = 5, available = 5 WHERE item_id = $1`, s.Item)
+	pgtest.Exec(t, d.DB, `INSERT INTO inventory.stock SELECT (jsonb_populate_record(s, '{"shard": 1}')).* FROM inventory.stock s WHERE item_id = $1`, s.Item)
+	require.NoError(t, d.Stock.Load(t.Context(), s.StockItem(t, false).ID))
+	for _, c := range []struct{ units, before, after float64 }{{7, 0, 7}, {2, 7, 9}} {
+		d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.Item+"/write-off", map[string]any{"units": c.units, "reason": "x"})
+		d.recorded("item.write-off", "written_off", c.before, c.after)
+	}
 }
 
 // TestStockOfAnOversoldItemGoesDown takes goods off with the agreed share beyond them,

@@ -187,11 +187,14 @@ func writeOff(ctx context.Context, c *change, id int64, in writingOff) (writtenO
 	if err := f.Err(); err != nil {
 		return writtenOff{}, err
 	}
-	rows, err := c.s.deps.Stock.Lock(ctx, c.tx, []inventory.Key{{ItemID: id}})
+	rows, err := c.s.deps.Stock.LockItem(ctx, c.tx, id)
 	if err != nil {
 		return writtenOff{}, err
 	}
-	before := rows[inventory.Key{ItemID: id}].WrittenOff
+	before := int32(0)
+	for _, st := range rows {
+		before += st.WrittenOff
+	}
 	units, err := c.offSale(ctx, id, in.Units, in.OrFewer, c.s.deps.Stock.WriteOffFree)
 	if err != nil {
 		return writtenOff{}, fmt.Errorf("change: write off units of item %d: %w", id, err)
