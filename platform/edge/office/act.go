@@ -119,8 +119,8 @@ func (o *Office) again(c *Call, back string, f *failure) {
 
 // kept is a refused form whose page cannot be shown: all that was sent, hidden, with its key, so
 // that a second sending has no second effect. A password is typed and a file chosen anew.
-func (c *Call) kept() *FormView {
-	f := &FormView{Call: c, Act: c.failed.act, Action: c.failed.action, Password: c.asks(c.failed.act), Problem: c.failed.problem}
+func kept(c *Call) *FormView {
+	f := &FormView{Call: c, Act: c.failed.act, Action: c.failed.action, Password: asks(c, c.failed.act), Problem: c.failed.problem}
 	anew := []string{"_password", "_totp", "human_check"}
 	for _, of := range f.Act.Fields {
 		if of.Kind == File {
@@ -152,7 +152,7 @@ func (o *Office) confirmed(c *Call, a *Act, form url.Values) error {
 	if a.Typed && strings.TrimSpace(form.Get("_typed")) != form.Get("_expected") {
 		return c.invalid("_typed", c.T("Type exactly: ", "请准确输入：")+form.Get("_expected"))
 	}
-	if !c.asks(a) {
+	if !asks(c, a) {
 		return nil
 	}
 	if form.Get("_password") == "" {
@@ -162,7 +162,7 @@ func (o *Office) confirmed(c *Call, a *Act, form url.Values) error {
 }
 
 // asks reports whether a form needs the password now.
-func (c *Call) asks(a *Act) bool { return a.Again && !c.session.fresh(c.office.now()) }
+func asks(c *Call, a *Act) bool { return a.Again && !c.session.fresh(c.office.now()) }
 
 // invalid is a refusal of one field by the office.
 func (c *Call) invalid(field, message string) *Problem { return c.Refuse(Flaw{field, message}) }
@@ -222,7 +222,7 @@ func (c *Call) Act(path string, values ...any) *FormView {
 	f := &FormView{
 		Call: c, Act: a, Back: c.with("", ""), Expected: given["typed"], Currency: cmp.Or(given["currency"], currencyOf(of)),
 		Action: fill(path, func(name string) string { return cmp.Or(given[name], text(of[name]), c.Value(name)) }),
-		Key:    ids.New().String(), Password: c.asks(a), Small: given["small"] != "", Open: given["_open"] != "",
+		Key:    ids.New().String(), Password: asks(c, a), Small: given["small"] != "", Open: given["_open"] != "",
 	}
 	f.Look = fill(a.Before.Path, func(name string) string { return cmp.Or(given[name], text(of[name]), c.Value(name)) })
 	if c.failed != nil && c.failed.action == f.Action {

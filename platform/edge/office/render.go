@@ -84,9 +84,9 @@ func (o *Office) sayProblem(c *Call, err error) {
 			Title: c.T("Something failed on our side", "服务出错了"), Next: c.T("Try again; if it stays, quote the request id.", "请重试；若仍失败，请提供请求编号。"),
 		}
 	}
-	view := &View{Problem: p, Bare: c.session == nil}
+	view := &View{Problem: p, Bare: c.session == nil, Data: map[string]any{"retry": retry(c)}}
 	if c.failed != nil && c.session != nil { // instead of the form's page, which cannot be shown
-		c.failed.shown, view.Problem, view.Data = true, c.failed.problem, map[string]any{"form": c.kept()}
+		c.failed.shown, view.Problem, view.Data = true, c.failed.problem, map[string]any{"form": kept(c)}
 	}
 	view.Title = Text{view.Problem.Title, view.Problem.Title}
 	o.render(c, view.Problem.Status, o.own["problem.html"], view)
@@ -260,9 +260,9 @@ func (c Words) Tag() string { return languageTags[c.Lang] }
 // Path is the page's own.
 func (c *Call) Path() string { return c.r.URL.Path }
 
-// Retry is the page to try again on: that of the form for a form that was not read, whose own path
+// retry is the page to try again on: that of the form for a form that was not read, whose own path
 // has no page, else the section's.
-func (c *Call) Retry() string {
+func retry(c *Call) string {
 	if c.r.Method == http.MethodGet {
 		return c.Path()
 	}
