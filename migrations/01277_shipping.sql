@@ -1,5 +1,6 @@
 -- +goose NO TRANSACTION
 -- +goose Up
+RESET lock_timeout; -- a run that failed half-way has left the one below
 -- Shoppers settle and pay while these indexes are built, so each is built concurrently, those of orders.orders partition by
 -- partition, because Postgres builds none of a partitioned table so.
 
@@ -66,7 +67,7 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS details_by_name ON orders.details (name,
 CREATE INDEX CONCURRENTLY IF NOT EXISTS details_by_phone_tail ON orders.details (right(phone, 4), order_no) WHERE phone <> '';
 
 -- The rest reads no row, but every statement on the table queues behind its locks: as short as pg.Migrate has it.
-SET lock_timeout = '1s';
+RESET lock_timeout;
 CREATE INDEX IF NOT EXISTS orders_to_ship ON ONLY orders.orders (paid_at, order_no) WHERE status = 'paid' AND handover = 'to_ship';
 CREATE INDEX IF NOT EXISTS orders_to_complete ON ONLY orders.orders (paid_at) WHERE status = 'paid' AND handover IS DISTINCT FROM 'to_ship';
 -- +goose StatementBegin

@@ -146,17 +146,17 @@ func (s *Service) get(ctx context.Context, in *KindInput) (*httpx.Output[couponK
 	if err != nil {
 		return nil, errNoKind.Because(err)
 	}
+	ctx, done, err := s.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	row, err := s.read(ctx, id)
 	return httpx.Answered(viewKind(row), err)
 }
 
-// read returns a kind with its figures.
+// read returns a kind with its figures. Lists and exports cannot keep an operator from stopping one.
 func (s *Service) read(ctx context.Context, id int64) (none coupondb.KindsRow, err error) {
-	ctx, done, err := s.reading(ctx)
-	if err != nil {
-		return none, err
-	}
-	defer done()
 	rows, err := coupondb.New(s.db).Kinds(ctx, coupondb.KindsParams{ID: id, Most: 1})
 	if err != nil {
 		return none, fmt.Errorf("coupon: read kind %d: %w", id, err)

@@ -88,7 +88,11 @@ func (s *Service) Subscription() bus.Subscription {
 func (s *Service) forgetAll(ctx context.Context, changed seckillevent.Changed) error {
 	for _, id := range changed.Forgotten {
 		for _, perActivity := range []bool{false, true} {
-			if _, err := s.deps.Stock.ForgetDeleted(ctx, inventory.Item{ID: id, ActivityID: changed.ActivityID, PerActivity: perActivity}); err != nil {
+			// No Load writes meanwhile what looked deleted.
+			if err := s.deps.Stock.UnderLease(ctx, id, func(ctx context.Context, _ int64) error {
+				_, err := s.deps.Stock.ForgetDeleted(ctx, inventory.Item{ID: id, ActivityID: changed.ActivityID, PerActivity: perActivity})
+				return err
+			}); err != nil {
 				return err
 			}
 		}

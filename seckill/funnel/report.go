@@ -87,8 +87,11 @@ func (s *Service) Report(ctx context.Context, id int64) (*report.Report, error) 
 		return nil, plan.OrNotFound(err, plan.ErrNoSession, "read activity")
 	}
 	opens, closes := time.Time(session.OpensAt).UTC(), time.Time(session.ClosesAt).UTC()
-	if activity.Status == plan.StatusTerminated && activity.UpdatedAt.Before(closes) {
-		closes = activity.UpdatedAt.UTC() // its last change is its end
+	if activity.Status == plan.StatusTerminated && activity.UpdatedAt.Before(closes) { // its last change is its end
+		closes = activity.UpdatedAt.UTC()
+		if closes.Before(opens) {
+			closes = opens
+		}
 	}
 	r := &report.Report{
 		SessionID: wire.ID(id), Activity: activity.Name, Name: session.Name, OpensAt: opens, ClosesAt: closes, MadeAt: s.deps.Clock.Now().UTC(), Items: []report.ItemOutcome{}, Curve: []report.CurveStep{}, Alarms: []report.SessionAlarm{},

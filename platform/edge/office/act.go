@@ -15,6 +15,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/idempotency"
 )
 
 // failure is a form that was refused, to be shown with the reason.
@@ -23,7 +24,7 @@ type failure struct {
 	action  string // where it was sent
 	form    url.Values
 	problem *Problem
-	sameKey bool // the next sending needs the same key: this one or an earlier one may have been done
+	sameKey bool // the key is still good: this sending or an earlier one may have been done
 	shown   bool // the page has the form, with the reason in it
 }
 
@@ -32,8 +33,7 @@ type failure struct {
 func (o *Office) act(c *Call, a *Act) {
 	form := c.r.PostForm //nolint:forbidigo // the form that was received, not a request
 	var made map[string]any
-	unconfirmed := o.confirmed(c, a, form)
-	err := unconfirmed
+	err := o.confirmed(c, a, form)
 	if err == nil {
 		made, err = c.ask(a, form)
 	}
@@ -59,7 +59,7 @@ func (o *Office) act(c *Call, a *Act) {
 		o.endOrSay(c, err)
 		return
 	}
-	o.again(c, back, &failure{act: a, action: c.r.URL.Path, form: form, problem: p, sameKey: unconfirmed != nil || p.Status >= http.StatusInternalServerError})
+	o.again(c, back, &failure{act: a, action: c.r.URL.Path, form: form, problem: p, sameKey: p.Code != idempotency.ErrMismatch.Code})
 }
 
 // ask makes a form's request.
@@ -129,6 +129,9 @@ func kept(c *Call) *FormView {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.failed.form)) {
 		for _, sent := range c.failed.form[name] {
+			if name == "_key" && !c.failed.sameKey {
+				sent = ids.New().String()
+			}
 			if !slices.Contains(anew, name) {
 				f.Fields = append(f.Fields, FieldView{Field: Field{Name: name, Hidden: true}, Text: sent})
 			}

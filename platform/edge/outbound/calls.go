@@ -57,12 +57,13 @@ func NewCalls(cfg Config) *Calls {
 func (c *Calls) Run(ctx context.Context, attempt func(context.Context) error) error {
 	return c.executor.WithContext(ctx).RunWithExecution(func(exec failsafe.Execution[any]) error { //nolint:contextcheck // exec's comes from ctx
 		began, result := time.Now(), "ok"
+		probe := c.breaker != nil && c.breaker.IsHalfOpen()
 		err := attempt(exec.Context())
 		if err != nil {
 			result, err = "failed", legible(err)
 		}
-		if c.breaker != nil && c.breaker.IsHalfOpen() && errors.Is(err, context.Canceled) {
-			c.breaker.Open() // the probe says nothing, which the breaker would take for a success
+		if probe && errors.Is(err, context.Canceled) {
+			c.breaker.Open() // it says nothing, which the breaker would take for a success
 		}
 		c.seconds.WithLabelValues(c.peer, result).Observe(time.Since(began).Seconds())
 		return err

@@ -51,7 +51,7 @@ func Create(ctx context.Context, to Place, pgDump, databaseURL string, about Abo
 	name = about.Made.UTC().Format(nameLayout) + Suffix
 	size, err = to.Put(ctx, name, func(w io.Writer) error { return write(ctx, w, pgDump, databaseURL, about, readers) })
 	if err != nil {
-		return "", 0, fmt.Errorf("write the backup: %w", err)
+		return "", size, fmt.Errorf("write the backup: %w", err)
 	}
 	return name, size, nil
 }

@@ -190,7 +190,7 @@ func (b *bucket) Put(ctx context.Context, name string, write func(io.Writer) err
 		err = fmt.Errorf("it has %d of %d bytes", kept, up.Size)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s took the upload and does not have it: %w", b, err)
+		return up.Size, fmt.Errorf("%s took the upload and does not have it: %w", b, err)
 	}
 	return up.Size, nil
 }

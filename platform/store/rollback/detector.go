@@ -69,6 +69,7 @@ type Detector struct {
 	// behind is the number of heartbeats by which Postgres went back since
 	// Open, 0 if it did not.
 	behind int64
+	noted  bool // in Redis
 	raised bool // the alarm was raised for it
 }
 
@@ -119,8 +120,10 @@ func Open(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, own 
 	if err := d.count(ctx); err != nil {
 		return nil, err
 	}
-	if err := rdb.Del(ctx, aheadKey).Err(); err != nil {
-		return nil, fmt.Errorf("rollback: delete %s: %w", aheadKey, err)
+	if wentBack != "" {
+		if err := rdb.Del(ctx, aheadKey).Err(); err != nil {
+			return nil, fmt.Errorf("rollback: delete %s: %w", aheadKey, err)
+		}
 	}
 	return d, nil
 }
@@ -142,16 +145,18 @@ func (d *Detector) count(ctx context.Context) error {
 		d.log.ErrorContext(ctx, "postgres went back in time", "heartbeats", d.behind)
 	}
 	if d.behind > 0 {
-		if d.raised {
-			return nil
+		var unnoted error
+		if !d.noted { // once: a start may have emptied Redis since
+			unnoted = d.remember(ctx, aheadKey, counted.ID, d.behind)
+			d.noted = unnoted == nil
 		}
-		if err := d.remember(ctx, aheadKey, counted.ID, d.behind); err != nil {
-			return err
+		if d.raised {
+			return unnoted
 		}
 		err := d.alarm(ctx, d.db, subject, "Postgres went back by "+heartbeats(d.behind)+
 			" while a server was running. Redis still contains what was sold in between.")
 		d.raised = err == nil
-		return err
+		return errors.Join(unnoted, err)
 	}
 	d.last = counted.Beat
 	return d.remember(ctx, markKey, counted.ID, counted.Beat)

@@ -69,6 +69,7 @@ type Watch struct {
 	log    *slog.Logger
 	holder string
 	probes []Probe
+	of     map[Code]int  // how many probes an alarm has
 	repeat time.Duration // repeatEvery, except in tests
 	late   Late
 }
@@ -76,14 +77,15 @@ type Watch struct {
 // NewWatch makes a Watch. Two shared probes of one alarm without a lease each are a programming
 // error, which panics.
 func NewWatch(pool *pgxpool.Pool, log *slog.Logger, probes ...Probe) *Watch {
-	leases := map[string]bool{}
+	leases, of := map[string]bool{}, map[Code]int{}
 	for _, p := range probes {
 		if p.Shared && leases[p.lease()] {
 			panic("alarm: two shared probes have the lease " + p.lease())
 		}
 		leases[p.lease()] = leases[p.lease()] || p.Shared
+		of[p.Alarm.Code]++
 	}
-	return &Watch{pool: pool, log: log, holder: ids.New().String(), probes: probes, repeat: repeatEvery}
+	return &Watch{pool: pool, log: log, holder: ids.New().String(), probes: probes, of: of, repeat: repeatEvery}
 }
 
 // Run runs each probe in a separate goroutine, so that a slow one does not delay the
@@ -178,7 +180,9 @@ func (w *Watch) look(ctx context.Context, p Probe, state *watching) {
 			w.over(ctx, p.Alarm, subject, s, now)
 		}
 	}
-	w.sweep(ctx, p, state, now)
+	if len(findings) <= mostFindings {
+		w.sweep(ctx, p, state, now)
+	}
 }
 
 // sweep ends the alarms that are open since a watch stopped in between: this one did not find
@@ -186,7 +190,7 @@ func (w *Watch) look(ctx context.Context, p Probe, state *watching) {
 func (w *Watch) sweep(ctx context.Context, p Probe, state *watching, now time.Time) {
 	quiet := abandonedAfter * max(w.repeat, p.Every)
 	switch {
-	case state.swept || p.Lease != "": // the other probe of the alarm sweeps
+	case state.swept || w.of[p.Alarm.Code] > 1: // it may be what the other probe cannot check
 	case state.sweepAt.IsZero():
 		state.sweepAt = now.Add(quiet)
 	case now.After(state.sweepAt):

@@ -107,7 +107,7 @@ func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
 	}
 	began := time.Now()
 	name, size, err := backup.Create(ctx, place, dump, databaseURL, backup.About{Version: string(version), Made: began.UTC().Truncate(time.Second), SigningKey: key}, to...)
-	if err != nil && c.NewKey != "" { // recipients made the file: it replaces none
+	if err != nil && c.NewKey != "" && size == 0 { // recipients made the file: it replaces none
 		return errors.Join(fmt.Errorf("%w; nothing needs the new key, so %s was deleted", err, c.NewKey), os.Remove(c.NewKey))
 	}
 	if err != nil {
