@@ -142,6 +142,13 @@ func TestTextsExistInBothLanguages(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatal("words.js has an unexpected form")
 	}
+	_, own, ok := strings.Cut(files["live.js"], "\nadd({\n")
+	zhOwn, rest, ok2 := strings.Cut(own, "}, {\n")
+	enOwn, _, _ := strings.Cut(rest, "});")
+	if !ok || !ok2 {
+		t.Fatal("the words of live.js have an unexpected form")
+	}
+	zh, en = zh+zhOwn, en+"\n"+enOwn
 	word := regexp.MustCompile(`(?m)(?:^|[ {])"?([a-z][A-Za-z_ -]*)"?: "([^"]*)"`)
 	place := regexp.MustCompile(`\{\w+\}`)
 	// words returns the keys of a language, and for each the placeholders in its

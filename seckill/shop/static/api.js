@@ -12,14 +12,10 @@ export const at = (path) => new URL(path, import.meta.url);
 const missed = {}; // how often a module did not load
 // later returns a module that few visitors need; load() imports it. A browser may keep a failed
 // import until the page is loaded again, so the next one asks by another address.
-export async function later(name, load) {
-  try {
-    return await (missed[name] ? import(at(`./${name}?${missed[name]}`).href) : load());
-  } catch (e) {
-    missed[name] = (missed[name] ?? 0) + 1;
-    throw e;
-  }
-}
+export const later = (name, load) => (missed[name] ? import(at(`./${name}?${missed[name]}`).href) : load()).catch((e) => {
+  missed[name] = (missed[name] ?? 0) + 1;
+  throw e;
+});
 
 // The login is kept in localStorage: the API hands tokens to the page, and the
 // pages load no script but the shop's own, and that of the verifier that the operator has

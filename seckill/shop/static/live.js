@@ -7,7 +7,23 @@ import "./sale.js";
 import { ways } from "./login.js";
 import { countdown } from "./step.js";
 import { serverNow } from "./clock.js";
-import { answerName, checkName, count, explain, t, translate } from "./words.js";
+import { add, answerName, checkName, count, explain, t, translate } from "./words.js";
+
+add({
+  tagline: "一个开源的秒杀系统：不超卖、不丢单、不骗人。本页是一场真实的抢购。",
+  killIdle: "抢购中结束它的进程，看系统如何恢复。",
+  killed: "Redis 已被强制结束，第 {n} 秒……",
+  healed: "Redis 离线 {away} 秒，{healed} 秒后全部恢复；核对 {checks} 项，违反 {violations} 处。",
+  figures: "每秒应答 {per_second} · p99：拒绝 {refusal} 毫秒、订单可见 {visible} 毫秒、推送 {push} 毫秒",
+  idle: "点击按钮，看一万人同时开抢。",
+}, {
+  tagline: "A flash-sale system that never oversells, never loses an order and never misleads a shopper. This page is a real sale.",
+  killIdle: "Kill its process mid-sale and watch the system recover.",
+  killed: "Redis was killed {n} s ago …",
+  healed: "Redis was down for {away} s, and everything was working again after {healed} s. {checks} checks found {violations} violations.",
+  figures: "{per_second} responses/s · p99: refusal {refusal} ms, order visible {visible} ms, push {push} ms",
+  idle: "Press the button and watch ten thousand shoppers rush in.",
+});
 
 const $ = (id) => document.getElementById(id);
 const crowdSize = 10_000;

@@ -1,7 +1,6 @@
 // The pages' words in English and Chinese; which one shows follows the document. Titles
 // of refusals come from the server in the same language; what to do next is here.
 const zh = {
-  tagline: "一个开源的秒杀系统：不超卖、不丢单、不骗人。本页是一场真实的抢购。",
   opensIn: "距开抢", onSale: "距结束", paused: "已暂停，距结束", over: "本场已结束", days: "天",
   waiting: "正在准备下一场……", units: "共 {n} 件", unitsLeft: "剩 {n} / {total} 件", unlimited: "不限量", taken: "已抢 {n}%", reservedBy: "{n} 人已预约", offers: "限量 {n} 件",
   opensOn: "{at} 开抢", limit: "每人限购 {n} 件", window: "抢到后 {n} 分钟内付款", quantity: "数量", fewer: "减少一件", more_units: "增加一件",
@@ -15,16 +14,15 @@ const zh = {
   crowd: "模拟人潮", send: "派出 1 万名顾客", sendWait: "顾客们正在等待开抢", attempts: "抢购请求", inLine: "进入排队", refused: "被拒绝",
   "phase_look": "查看商品", "phase_open sockets": "建立连接", "phase_fetch paths": "领取链接", "phase_rush": "抢购中", "phase_settle": "生成订单与支付", "phase_done": "完成",
   total: "总库存", available: "剩余", held: "待付款", sold: "已售", difference: "差额", books: "账本",
-  kill: "强制结束 Redis", killIdle: "抢购中结束它的进程，看系统如何恢复。", killed: "Redis 已被强制结束，第 {n} 秒……", healed: "Redis 离线 {away} 秒，{healed} 秒后全部恢复；核对 {checks} 项，违反 {violations} 处。",
+  kill: "强制结束 Redis",
   prove: "核对账本", proving: "正在核对……", proof: "核对证明：每一件商品都有去向", proveHint: "随时可以核对，抢购进行中也行。", check: "检查项", verdict: "结论", ok: "通过", violated: "违反",
-  figures: "每秒应答 {per_second} · p99：拒绝 {refusal} 毫秒、订单可见 {visible} 毫秒、推送 {push} 毫秒",
   step_line: "排队中，您排在第 {n} 位。", step_next: "排队中，正在为您生成订单……", step_pay: "未跳转？点此打开支付页面", step_reserved: "预约成功，开抢前请回到本页。", step_returned: "有商品释放，快抢！",
   step_pending_payment: "抢到了！请尽快付款", step_paid: "支付成功", step_shipped: "商家已发货，请留意收货", step_completed: "订单已完成", step_closed: "订单已关闭", step_refused: "很遗憾，没有抢到",
   step_refunding: "退款中", step_refunded: "已退款", step_refund_failed: "退款失败，商家会处理",
   reason_duplicate: "您已有该商品的订单", reason_shortfall: "库存不足", reason_interrupted: "系统中断，未能保留资格", "reason_not-available": "暂时无法参与", reason_timeout: "超时未付款", reason_canceled: "已取消", reason_withdrawn: "商家已取消", surplus_late: "付款到达时订单已关闭，款项将原路退回", surplus_duplicate: "该订单已支付，重复支付的款项将原路退回", surplus_mismatch: "支付金额不符，款项将原路退回", reason_backup: "付款较晚，已用备用库存", "reason_taken-back": "银行退回了退款，商家会重新退款",
   details_way: "配送方式", details_store_id: "自提门店", details_name: "姓名", details_phone: "手机号", details_address: "地址", details_note: "备注", way_delivery: "快递", way_pickup: "到店自提",
   freight: "运费", noFreight: "包邮", ship: "运费 {freight}", shipFrom: "运费 {freight}，满 {from} 包邮", discount: "优惠", payWith: "支付 {amount}", checkout: "确认订单", pay_wechat: "微信支付", pay_alipay: "支付宝", pay_stripe: "银行卡（Stripe）", pay_sandbox: "沙箱银行", scanToPay: "请用手机应用扫码付款。", payCode: "付款二维码", payPractice: "演练：打开付款页",
-  perQuarter: "每 ¼ 秒应答数", idle: "点击按钮，看一万人同时开抢。", lost: "与服务器的连接断开了，正在重连……",
+  perQuarter: "每 ¼ 秒应答数", lost: "与服务器的连接断开了，正在重连……",
   checking: "正在验证，约需一秒……", notInLine: "您还没有进入排队，请先完成验证。", checkCanceled: "您取消了验证，没有进入排队，可再次点击抢购。", checkElsewhere: "该验证方式需要商家自己的页面，本页无法完成。", checkAway: "验证服务没有响应，请再试一次。",
   slide: "安全验证", slideHint: "拖动滑块或拼图，使其与缺口吻合", done: "确定", cancelCheck: "取消",
   agreement: "登录即表示您已阅读并同意", login: "登录", loginEnded: "登录已失效，请重新登录后继续。", totpHint: "您在此的账号已开启动态验证码，请输入后登录。", elsewhere: "请前往商城登录，登录后将回到本页。", loginForeign: "本次登录不是从本页发起的，请重新登录。", loginDeclined: "登录未完成。", registers: "未注册的手机号验证后将自动创建账号。", forgotPassword: "忘记密码？", resetPassword: "设置新密码", resetHint: "设置后其他设备需重新登录。", wechat: "微信", email: "邮箱", linked: "已绑定", notLinked: "未绑定", logout: "退出", close: "关闭", way_sms: "短信登录", way_password: "密码登录", way_qr: "扫码登录", way_wechat: "微信登录", wechatGo: "微信一键登录", wechatHint: "将使用当前微信账号登录，首次登录会自动创建账号。", wechatRefused: "您取消了微信授权。", wechatAgain: "重新授权", linkWeChat: "绑定当前微信", goBack: "返回",
@@ -52,10 +50,9 @@ const zh = {
   refund: "申请退款", refund_hint: "将退还剩余的全部款项，退款原路返回。", refund_text: "退款原因（选填）", refundWaits: "退款申请已提交，等待商家审核。",
   dispute: "申请售后", dispute_hint: "请说明遇到的问题，商家会尽快回复。", dispute_text: "问题描述", dispute_open: "售后申请已提交，等待商家回复。", dispute_answered: "商家已回复您的售后申请。", dispute_closed: "售后已完结。",
   status_upcoming: "即将开抢", status_on_sale: "抢购中", status_preparing: "准备中", status_all_held: "已抢光", status_sold_out: "已售罄", status_paused: "已暂停", status_ended: "已结束",
-  offline: "无法连接服务器，请检查网络后重试。", retryIn: "秒后可重试。",
+  offline: "无法连接服务器，请检查网络后重试。",
 };
 const en = {
-  tagline: "A flash-sale system that never oversells, never loses an order and never misleads a shopper. This page is a real sale.",
   opensIn: "Starts in", onSale: "Ends in", paused: "Paused, ends in", over: "This sale has ended", days: "d",
   waiting: "Getting the next sale ready …", units: "{n} available", unitsLeft: "{n} of {total} left", unlimited: "Unlimited", taken: "{n}% claimed", reservedBy: "{n} reserved", offers: "{n} available",
   opensOn: "Starts {at}", limit: "Limit {n} per customer", window: "Pay within {n} min", quantity: "Quantity", fewer: "Decrease quantity", more_units: "Increase quantity",
@@ -69,16 +66,15 @@ const en = {
   crowd: "Simulated crowd", send: "Send 10,000 shoppers", sendWait: "Waiting for the sale to start:", attempts: "attempts", inLine: "in line", refused: "refused",
   "phase_look": "browsing", "phase_open sockets": "connecting", "phase_fetch paths": "getting links", "phase_rush": "buying", "phase_settle": "ordering and paying", "phase_done": "done",
   total: "total", available: "available", held: "unpaid", sold: "sold", difference: "mismatch", books: "The books",
-  kill: "Kill Redis", killIdle: "Kill its process mid-sale and watch the system recover.", killed: "Redis was killed {n} s ago …", healed: "Redis was down for {away} s, and everything was working again after {healed} s. {checks} checks found {violations} violations.",
+  kill: "Kill Redis",
   prove: "Prove now", proving: "Proving …", proof: "The proof: every unit is accounted for", proveHint: "Run it any time, even mid-sale.", check: "Check", verdict: "Result", ok: "passed", violated: "failed",
-  figures: "{per_second} responses/s · p99: refusal {refusal} ms, order visible {visible} ms, push {push} ms",
   step_line: "You are number {n} in line.", step_next: "You are next. Creating your order …", step_pay: "Not redirected? Open the payment page", step_reserved: "Reserved. Come back before the sale starts.", step_returned: "Back in stock. Be quick!",
   step_pending_payment: "You got it! Please pay in time", step_paid: "Payment received", step_shipped: "Your order has shipped", step_completed: "Order completed", step_closed: "Order canceled", step_refused: "You missed out this time",
   step_refunding: "Refund in progress", step_refunded: "Refunded", step_refund_failed: "The refund failed. The shop will sort it out.",
   reason_duplicate: "you already have an order for this item", reason_shortfall: "out of stock", reason_interrupted: "a system failure interrupted the sale and your place was lost", "reason_not-available": "not available to you", reason_timeout: "not paid in time", reason_canceled: "canceled by you", reason_withdrawn: "canceled by the shop", reason_backup: "paid late, filled from backup stock", "reason_taken-back": "the bank returned the refund; the shop will send it again", surplus_late: "Your payment arrived after the order was closed. It will be refunded.", surplus_duplicate: "This order was already paid. The second payment will be refunded.", surplus_mismatch: "The amount paid was wrong. It will be refunded.",
   details_way: "Delivery method", details_store_id: "Store", details_name: "Full name", details_phone: "Phone number", details_address: "Address", details_note: "Order note", way_delivery: "Delivery", way_pickup: "Store pickup",
   freight: "Shipping", noFreight: "Free shipping", ship: "Shipping {freight}", shipFrom: "Shipping {freight}, free from {from}", discount: "Discount", payWith: "Pay {amount}", checkout: "Checkout", pay_wechat: "WeChat Pay", pay_alipay: "Alipay", pay_stripe: "Card (Stripe)", pay_sandbox: "Sandbox bank", scanToPay: "Scan with the app on your phone to pay.", payCode: "Payment QR code", payPractice: "Practice: open the payment page",
-  perQuarter: "responses per ¼ second", idle: "Press the button and watch ten thousand shoppers rush in.", lost: "Connection lost. Reconnecting …",
+  perQuarter: "responses per ¼ second", lost: "Connection lost. Reconnecting …",
   checking: "Verifying, about a second …", notInLine: "You are not in line yet: solve the puzzle.", checkCanceled: "You canceled the check and are not in line. Press the button to try again.", checkElsewhere: "This check only works on the shop’s own page.", checkAway: "The check does not answer. Please try again.",
   slide: "Security check", slideHint: "Drag the piece into the gap", done: "Done", cancelCheck: "Cancel",
   agreement: "By logging in you agree to our", login: "Log in", loginEnded: "Your login has ended. Log in again to go on.", totpHint: "Your account here also asks for a code of your authenticator app.", elsewhere: "You log in at the shop and come back to this page.", loginForeign: "This login was not started on this page. Please log in again.", loginDeclined: "You did not log in at the shop.", registers: "New here? We create your account when you enter the code.", forgotPassword: "Forgot password?", resetPassword: "Set a new password", resetHint: "You will be logged out on your other devices.", wechat: "WeChat", email: "E-mail", linked: "Linked", notLinked: "Not linked", logout: "Log out", close: "Close", way_sms: "SMS code", way_password: "Password", way_qr: "QR code", way_wechat: "WeChat", wechatGo: "Continue with WeChat", wechatHint: "You log in with your WeChat account. The first time, we create an account for you.", wechatRefused: "You declined in WeChat.", wechatAgain: "Try WeChat again", linkWeChat: "Link this WeChat account", goBack: "Back",
@@ -106,7 +102,7 @@ const en = {
   refund: "Request a refund", refund_hint: "All that is left of what you paid goes back to your original payment method.", refund_text: "Reason (optional)", refundWaits: "Refund requested. The shop will review it.",
   dispute: "Report a problem", dispute_hint: "Tell us what went wrong. The shop replies here.", dispute_text: "What went wrong?", dispute_open: "Your report was sent. The shop will reply.", dispute_answered: "The shop replied to your report.", dispute_closed: "This case is closed.",
   status_upcoming: "Upcoming", status_on_sale: "On sale", status_preparing: "Back soon", status_all_held: "All claimed", status_sold_out: "Sold out", status_paused: "Paused", status_ended: "Ended",
-  offline: "We cannot reach the server. Check your connection and try again.", retryIn: "s until you can try again.",
+  offline: "We cannot reach the server. Check your connection and try again.",
 };
 // What can be done about a refusal on these pages, by code; the server's title says what
 // happened, and for other codes its words do, which are for programs too.
@@ -179,6 +175,9 @@ export function explain(e) {
   const then = [flaws || (next[e.code]?.[column] ?? e.doc?.next), e.retryAfter > 1 ? `${e.retryAfter} ${t("retryIn")}` : ""].filter(Boolean).join(" ");
   return then ? `${e.message}${end}${then}` : e.message;
 }
+
+// add takes the words of one page in, which the others and the element need not load.
+export const add = (ofZh, ofEn) => { Object.assign(zh, ofZh); Object.assign(en, ofEn); };
 
 export function translate(root = document) {
   for (const node of root.querySelectorAll("[data-t]")) node.textContent = t(node.dataset.t);
