@@ -64,7 +64,7 @@ func (s *Service) Shards(ctx context.Context, item Item) (int16, error) {
 func (s *Service) Workers() []app.Worker {
 	forget := app.Loop{Every: forgetEvery, Do: func(context.Context) error {
 		s.store.ForgetGuesses()
-		s.rows.ForgetPlans()
+		s.ForgetPlans()
 		s.Compared.Clear()
 		return nil
 	}}

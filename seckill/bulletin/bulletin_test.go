@@ -242,7 +242,7 @@ func (hungStock) Left(ctx context.Context) (map[int64]inventory.Left, error) {
 func TestSessionsDoNotWaitForRedis(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	b.Service.deps.Stock = hungStock{}
+	b.deps.Stock = hungStock{}
 	b.timeout = time.Second
 	require.ErrorIs(t, b.look(t.Context()), context.DeadlineExceeded)
 	require.Equal(t, "events", b.news(), "session.opened")

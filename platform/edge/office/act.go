@@ -257,7 +257,7 @@ func (f *FormView) field(of Field, begins string) FieldView {
 	if v.Kind == Moment && !v.Hidden {
 		v.Text = f.ForField(v.Text)
 	}
-	if f.Problem != nil && !(v.Hidden && f.stale()) { // a hidden one is the version that the page has now
+	if f.Problem != nil && (!v.Hidden || !f.stale()) { // a hidden one is the version that the page has now
 		v.Text, v.Flaw = f.failed.form.Get(v.Name), f.Problem.of(v.Name)
 	}
 	return v

@@ -149,7 +149,7 @@ func TestIndexesOfHotTablesLetWritersPass(t *testing.T) {
 			db := pgtest.DB(t)
 			script := func(sql string) {
 				t.Helper()
-				for _, statement := range strings.Split(sql, ";") {
+				for statement := range strings.SplitSeq(sql, ";") {
 					pgtest.Exec(t, db, statement)
 				}
 			}

@@ -134,8 +134,10 @@ func loseNothing(t *testing.T, in *shop.Instance, visitor func() context.Context
 		{what: "reload, and the rush's answer is lost", before: chromedp.Tasks{onEachDocument(answerLost), chromedp.Reload()}, after: until(requests("/rush/") + ` === 2`)},
 		{what: "offline over the opening", before: offline(true), after: chromedp.Tasks{until(sends), until(`document.querySelector("#said").textContent.includes("unstable")`), offline(false)}},
 		{what: "frozen over the opening", before: page.SetWebLifecycleState(page.SetWebLifecycleStateStateFrozen), after: page.SetWebLifecycleState(page.SetWebLifecycleStateStateActive)},
-		{what: "no socket is left", before: chromedp.Tasks{onEachDocument(socketsFull), chromedp.Reload()},
-			after: until(`window.sockets[2] - window.sockets[1] >= 2000`)}, // twice the first pause
+		{
+			what: "no socket is left", before: chromedp.Tasks{onEachDocument(socketsFull), chromedp.Reload()},
+			after: until(`window.sockets[2] - window.sockets[1] >= 2000`),
+		}, // twice the first pause
 		{what: "closed, and opened again", before: chromedp.Navigate("about:blank"), after: chromedp.Navigate(in.URL + "/?item=" + item)},
 	}
 	wrong := visitor()
