@@ -73,19 +73,7 @@ func (s *socket) enqueue(message outgoing) {
 		return
 	}
 	s.queue = append(s.queue, message)
-	s.write()
-}
-
-// begin sends what is queued.
-func (s *socket) begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.write()
-}
-
-// write starts a writer unless one is running. The caller has locked mu.
-func (s *socket) write() {
-	if !s.writing && len(s.queue) > 0 {
+	if !s.writing {
 		s.writing = true
 		go s.flush()
 	}

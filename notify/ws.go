@@ -39,7 +39,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 // connect accepts a socket.
 func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	if sock := s.admit(w, r); sock != nil {
-		sock.begin()
+		go sock.flush()
 	}
 }
 
@@ -82,7 +82,7 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 		refuseToken(conn)
 		return nil
 	}
-	sock := &socket{user: p.UserID, who: p, conn: conn, hub: s.hub, queue: []outgoing{greeting}} // before any push
+	sock := &socket{user: p.UserID, who: p, conn: conn, hub: s.hub, queue: []outgoing{greeting}, writing: true} // connect writes
 	if refused, why := s.hub.add(sock); refused != 0 {
 		_ = conn.Close(refused, why)
 		return nil

@@ -54,11 +54,14 @@ SELECT day, kind, channel, sent, parts, dead, dropped FROM notify.message_days W
 -- The newest first.
 SELECT * FROM notify.messages WHERE id < @before ORDER BY id DESC LIMIT @most;
 
+-- name: MessagesIn :many
+-- Those in a state. Ordered by the id alone, the planner would rather walk all messages by their number.
+SELECT * FROM notify.messages WHERE state >= @state AND (state, id) < (@state, @before::uuid) ORDER BY state DESC, id DESC LIMIT @most;
+
 -- name: MessagesOf :many
--- Those of these kinds that are in these states. A page of each is read from the index: ordered by the id alone, the planner
--- would rather walk all messages by their number.
-SELECT m.* FROM unnest(@kinds::text[]) AS k CROSS JOIN unnest(@states::text[]) AS s
-CROSS JOIN LATERAL (SELECT * FROM notify.messages WHERE (kind, state) >= (k, s) AND (kind, state, id) < (k, s, @before::uuid)
+-- Those of a kind that are in these states: a page of each, as above.
+SELECT m.* FROM unnest(@states::text[]) AS s
+CROSS JOIN LATERAL (SELECT * FROM notify.messages WHERE (kind, state) >= (@kind, s) AND (kind, state, id) < (@kind, s, @before::uuid)
     ORDER BY kind DESC, state DESC, id DESC LIMIT @most) m
 ORDER BY m.id DESC LIMIT @most;
 

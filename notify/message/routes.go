@@ -135,21 +135,18 @@ func (s operators) list(ctx context.Context, in *listInput) (*httpx.PageOutput[S
 			return rows, unreachable(err)
 		}
 		most := int32(p.Ask()) //nolint:gosec // a page
-		if in.Kind == "" && in.State == "" {
-			rows, err = q.Messages(ctx, messagedb.MessagesParams{Before: before, Most: most})
-			return rows, unreachable(err)
-		}
-		of := messagedb.MessagesOfParams{Kinds: []string{string(in.Kind)}, States: []string{in.State}, Before: before, Most: most}
-		if in.Kind == "" {
-			of.Kinds = nil
-			for _, k := range Kinds {
-				of.Kinds = append(of.Kinds, string(k))
+		switch {
+		case in.Kind != "":
+			states := []string{in.State}
+			if in.State == "" {
+				states = []string{waiting, sent, dead, dropped}
 			}
+			rows, err = q.MessagesOf(ctx, messagedb.MessagesOfParams{Kind: string(in.Kind), States: states, Before: before, Most: most})
+		case in.State != "":
+			rows, err = q.MessagesIn(ctx, messagedb.MessagesInParams{State: in.State, Before: before, Most: most})
+		default:
+			rows, err = q.Messages(ctx, messagedb.MessagesParams{Before: before, Most: most})
 		}
-		if in.State == "" {
-			of.States = []string{waiting, sent, dead, dropped}
-		}
-		rows, err = q.MessagesOf(ctx, of)
 		return rows, unreachable(err)
 	}, func(m messagedb.NotifyMessage) time.Time { return m.UpdatedAt }, view, func(m messagedb.NotifyMessage) string { return m.ID.String() })
 }

@@ -329,26 +329,76 @@ func (q *Queries) Messages(ctx context.Context, arg MessagesParams) ([]NotifyMes
 	return items, nil
 }
 
+const messagesIn = `-- name: MessagesIn :many
+SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at, by_mail, others_away FROM notify.messages WHERE state >= $1 AND (state, id) < ($1, $2::uuid) ORDER BY state DESC, id DESC LIMIT $3
+`
+
+type MessagesInParams struct {
+	State  string
+	Before ids.ID
+	Most   int32
+}
+
+// Those in a state. Ordered by the id alone, the planner would rather walk all messages by their number.
+func (q *Queries) MessagesIn(ctx context.Context, arg MessagesInParams) ([]NotifyMessage, error) {
+	rows, err := q.db.Query(ctx, messagesIn, arg.State, arg.Before, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotifyMessage
+	for rows.Next() {
+		var i NotifyMessage
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.About,
+			&i.UserID,
+			&i.OrderNo,
+			&i.Offer,
+			&i.Facts,
+			&i.State,
+			&i.Reason,
+			&i.Channel,
+			&i.Recipient,
+			&i.Parts,
+			&i.Attempts,
+			&i.NextTry,
+			&i.ExpiresAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ByMail,
+			&i.OthersAway,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const messagesOf = `-- name: MessagesOf :many
-SELECT m.id, m.kind, m.about, m.user_id, m.order_no, m.offer, m.facts, m.state, m.reason, m.channel, m.recipient, m.parts, m.attempts, m.next_try, m.expires_at, m.created_at, m.updated_at, m.by_mail, m.others_away FROM unnest($1::text[]) AS k CROSS JOIN unnest($2::text[]) AS s
-CROSS JOIN LATERAL (SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at, by_mail, others_away FROM notify.messages WHERE (kind, state) >= (k, s) AND (kind, state, id) < (k, s, $3::uuid)
+SELECT m.id, m.kind, m.about, m.user_id, m.order_no, m.offer, m.facts, m.state, m.reason, m.channel, m.recipient, m.parts, m.attempts, m.next_try, m.expires_at, m.created_at, m.updated_at, m.by_mail, m.others_away FROM unnest($1::text[]) AS s
+CROSS JOIN LATERAL (SELECT id, kind, about, user_id, order_no, offer, facts, state, reason, channel, recipient, parts, attempts, next_try, expires_at, created_at, updated_at, by_mail, others_away FROM notify.messages WHERE (kind, state) >= ($2, s) AND (kind, state, id) < ($2, s, $3::uuid)
     ORDER BY kind DESC, state DESC, id DESC LIMIT $4) m
 ORDER BY m.id DESC LIMIT $4
 `
 
 type MessagesOfParams struct {
-	Kinds  []string
 	States []string
+	Kind   string
 	Before ids.ID
 	Most   int32
 }
 
-// Those of these kinds that are in these states. A page of each is read from the index: ordered by the id alone, the planner
-// would rather walk all messages by their number.
+// Those of a kind that are in these states: a page of each, as above.
 func (q *Queries) MessagesOf(ctx context.Context, arg MessagesOfParams) ([]NotifyMessage, error) {
 	rows, err := q.db.Query(ctx, messagesOf,
-		arg.Kinds,
 		arg.States,
+		arg.Kind,
 		arg.Before,
 		arg.Most,
 	)
