@@ -18,7 +18,8 @@ ON CONFLICT (code, subject) DO UPDATE SET
 -- name: EndAbandoned :exec
 -- One that a single check found says nothing of its end. A problem that is found again is open again.
 UPDATE platform.alarms SET over_at = last_seen
-WHERE code = @code AND over_at IS NULL AND last_seen > opened_at AND last_seen BETWEEN statement_timestamp() - interval '1 day' AND statement_timestamp() - @quiet::interval;
+WHERE code = @code AND over_at IS NULL AND last_seen > opened_at
+  AND last_seen BETWEEN statement_timestamp() - interval '1 day' AND statement_timestamp() - @quiet::interval;
 
 -- name: ClaimIncidents :many
 -- Claims what is due for an address, until the claim expires: a process that dies leaves it to the others. An address

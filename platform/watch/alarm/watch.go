@@ -124,14 +124,13 @@ type seen struct {
 // watching is what the watch of one probe remembers.
 type watching struct {
 	found   map[string]*seen // the current findings
-	sweepAt time.Time        // when alarms that an earlier watch left open are over; zero before the first look
-	swept   bool
+	sweepAt time.Time        // when alarms are over that an earlier watch left open; zero once they are
 }
 
 // watch runs one probe until ctx ends.
 func (w *Watch) watch(ctx context.Context, p Probe) {
 	var state watching
-	begin := func() { state = watching{found: map[string]*seen{}} }
+	begin := func() { state = watching{map[string]*seen{}, time.Now().Add(w.quiet(p))} }
 	begin()
 	log := w.log.With("code", string(p.Alarm.Code))
 	loop := app.Loop{Every: p.Every, Log: log, Failed: "probe's lease cannot be read, nothing is checked", Do: func(ctx context.Context) error {
@@ -180,26 +179,18 @@ func (w *Watch) look(ctx context.Context, p Probe, state *watching) {
 			w.over(ctx, p.Alarm, subject, s, now)
 		}
 	}
-	if len(findings) <= mostFindings {
-		w.sweep(ctx, p, state, now)
+	if state.sweepAt.IsZero() || now.Before(state.sweepAt) || len(findings) > mostFindings || w.of[p.Alarm.Code] > 1 {
+		return // with more findings, or another probe, it is not known what this one would not find
 	}
+	if err := alarmdb.New(w.pool).EndAbandoned(ctx, alarmdb.EndAbandonedParams{Code: string(p.Alarm.Code), Quiet: w.quiet(p)}); err != nil {
+		w.warn(ctx, p.Alarm, err)
+		return
+	}
+	state.sweepAt = time.Time{}
 }
 
-// sweep ends the alarms that are open since a watch stopped in between: this one did not find
-// them, and no other instance has raised them again.
-func (w *Watch) sweep(ctx context.Context, p Probe, state *watching, now time.Time) {
-	quiet := abandonedAfter * max(w.repeat, p.Every)
-	switch {
-	case state.swept || w.of[p.Alarm.Code] > 1: // it may be what the other probe cannot check
-	case state.sweepAt.IsZero():
-		state.sweepAt = now.Add(quiet)
-	case now.After(state.sweepAt):
-		err := alarmdb.New(w.pool).EndAbandoned(ctx, alarmdb.EndAbandonedParams{Code: string(p.Alarm.Code), Quiet: quiet})
-		if state.swept = err == nil; err != nil {
-			w.warn(ctx, p.Alarm, err)
-		}
-	}
-}
+// quiet is for how long no instance has raised a finding again that is over.
+func (w *Watch) quiet(p Probe) time.Duration { return abandonedAfter * max(w.repeat, p.Every) }
 
 // over completes the alarm about a subject that has recovered, with the longest time
 // that the problem can have lasted.

@@ -304,7 +304,8 @@ func (q *Queries) CountOpenAlarms(ctx context.Context) ([]CountOpenAlarmsRow, er
 
 const endAbandoned = `-- name: EndAbandoned :exec
 UPDATE platform.alarms SET over_at = last_seen
-WHERE code = $1 AND over_at IS NULL AND last_seen > opened_at AND last_seen BETWEEN statement_timestamp() - interval '1 day' AND statement_timestamp() - $2::interval
+WHERE code = $1 AND over_at IS NULL AND last_seen > opened_at
+  AND last_seen BETWEEN statement_timestamp() - interval '1 day' AND statement_timestamp() - $2::interval
 `
 
 type EndAbandonedParams struct {
