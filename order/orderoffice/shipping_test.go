@@ -3,21 +3,17 @@ package orderoffice
 import (
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"html"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"stampede/platform/edge/auth"
-	kit "stampede/platform/edge/office"
+	"stampede/platform/workshop/officetest"
 	"stampede/platform/workshop/require"
 )
 
@@ -27,11 +23,7 @@ type desk struct {
 	away    bool // it ships nothing
 	role    auth.Role
 	shipped []string
-	tokens  *auth.Tokens
 }
-
-// Receive takes every form.
-func (*desk) Receive(http.ResponseWriter, *http.Request, int64, bool) error { return nil }
 
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	row := func(i int) string { // paid after the one before it; every third is of two units
@@ -42,10 +34,6 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch query := r.URL.Query(); {
 	case query.Get("status") == "paid":
 		rows = []string{row(1)}
-	case r.URL.Path == "/api/v1/auth/login":
-		access, _ := d.tokens.Mint(auth.Principal{UserID: 5, Role: cmp.Or(d.role, auth.Operator), Login: 1}, 15*time.Minute) // the key is long enough
-		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": access, "refresh_token": "r", "expires_in": 900})
-		return
 	case r.Method == http.MethodPost && d.away:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, `{"status":503,"code":"unavailable","title":"Away"}`)
@@ -80,27 +68,8 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // opened is the page that an operator gets, for a form if there is one.
 func (d *desk) opened(t *testing.T) func(path string, form url.Values) string {
 	t.Helper()
-	const key = "a signing key of tests, long enough for all"
-	d.tokens = auth.NewTokens([]byte(key), time.Now)
-	office, err := kit.New(kit.Deps{API: d, Tokens: d.tokens, SigningKeys: [][]byte{[]byte(key)}, Zone: time.UTC, PublicURL: "https://shop.example", Log: slog.New(slog.DiscardHandler)}, Section())
-	require.NoError(t, err)
-	var cookies []*http.Cookie
-	open := func(path string, form url.Values) string {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-		if form != nil {
-			r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(form.Encode()))
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		}
-		for _, c := range cookies {
-			r.AddCookie(c)
-		}
-		w := httptest.NewRecorder()
-		office.ServeHTTP(w, r)
-		cookies = append(cookies, w.Result().Cookies()...)
-		return w.Body.String()
-	}
-	open("/admin/sign-in", url.Values{"phone": {"13800138000"}, "password": {"secret words"}})
-	return open
+	open := officetest.Open(t, Section(), cmp.Or(d.role, auth.Operator), d.ServeHTTP)
+	return func(path string, form url.Values) string { return open(path, form, "en") }
 }
 
 // TestExportsHaveTheListsFilters: the links of a list to its files carry all that it was narrowed by.
