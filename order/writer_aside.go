@@ -109,13 +109,7 @@ func (w *writer) writeAside(ctx context.Context, stop <-chan struct{}, item int6
 		if drained = len(set) == 0; drained {
 			break
 		}
-		end := stopped
-		select {
-		case w.aside.slots <- struct{}{}:
-			end = w.writeInSlot(ctx, stop, set)
-		case <-ctx.Done():
-		}
-		switch end {
+		switch w.writeInSlot(ctx, stop, set) {
 		case committed:
 			w.aside.done(item, len(set))
 			continue
@@ -137,9 +131,13 @@ func (w *writer) writeAside(ctx context.Context, stop <-chan struct{}, item int6
 	}
 }
 
-// writeInSlot frees the slot that its caller has taken also when it panics: the
-// other items go on.
+// writeInSlot writes once there is a slot, which it frees also when it panics.
 func (w *writer) writeInSlot(ctx context.Context, stop <-chan struct{}, set []message) ending {
+	select {
+	case w.aside.slots <- struct{}{}:
+	case <-ctx.Done():
+		return stopped
+	}
 	defer func() { <-w.aside.slots }()
 	return w.writeTogether(ctx, stop, set, w.cfg.LockWait/4)
 }

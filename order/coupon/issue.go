@@ -242,23 +242,23 @@ func publish(ctx context.Context, tx pgx.Tx, subject string, coupons []couponeve
 // kind reads a kind that it does not lock.
 func kind(ctx context.Context, q *coupondb.Queries, id int64) (coupondb.OrdersCouponKind, error) {
 	k, err := q.Kind(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return k, errNoKind
-	}
-	if err != nil {
-		return k, fmt.Errorf("coupon: read kind %d: %w", id, err)
-	}
-	return k, nil
+	return k, notRead(id, err)
 }
 
 // lockKind locks a kind and returns it with the time.
 func lockKind(ctx context.Context, q *coupondb.Queries, id int64) (coupondb.OrdersCouponKind, time.Time, error) {
 	row, err := q.LockKind(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return row.OrdersCouponKind, row.At, errNoKind
+	return row.OrdersCouponKind, row.At, notRead(id, err)
+}
+
+// notRead is why a kind was not read; nil if it was.
+func notRead(id int64, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pgx.ErrNoRows):
+		return errNoKind
+	default:
+		return fmt.Errorf("coupon: read kind %d: %w", id, err)
 	}
-	if err != nil {
-		return row.OrdersCouponKind, row.At, fmt.Errorf("coupon: lock kind %d: %w", id, err)
-	}
-	return row.OrdersCouponKind, row.At, nil
 }

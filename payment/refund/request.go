@@ -164,9 +164,9 @@ func (s *Service) request(ctx context.Context, c *change, r Request) (none Admin
 	if r.Reason == ByShopper && (sent || !allowed(within, c.order, b)) {
 		return none, errNotAllowed
 	}
-	back, err := c.q.ChargedBack(ctx, paymentdb.ChargedBackParams{Provider: b.paying.Provider, CaptureTxn: b.paying.ProviderTxn, Bucket: b.paying.Bucket})
+	back, err := chargedBack(ctx, c.q, &b)
 	if err != nil {
-		return none, fmt.Errorf("refund: read chargebacks of order %s: %w", r.OrderNo, err)
+		return none, err
 	}
 	amount := back.Rest
 	if r.Amount != nil {
@@ -248,14 +248,20 @@ func (s *Service) Until(ctx context.Context, o orderevent.Order) (until time.Tim
 	if err != nil || !b.paid || !allowed(within, o, b) {
 		return until, err
 	}
-	back, err := s.q.ChargedBack(ctx, paymentdb.ChargedBackParams{Provider: b.paying.Provider, CaptureTxn: b.paying.ProviderTxn, Bucket: b.paying.Bucket})
+	back, err := chargedBack(ctx, s.q, &b)
+	if err != nil || back.Held > 0 {
+		return until, err
+	}
+	return b.paying.PaidAt.Add(within), nil
+}
+
+// chargedBack is what banks have taken of a book's capture, and what is left of it.
+func chargedBack(ctx context.Context, q *paymentdb.Queries, b *book) (paymentdb.ChargedBackRow, error) {
+	back, err := q.ChargedBack(ctx, paymentdb.ChargedBackParams{Provider: b.paying.Provider, CaptureTxn: b.paying.ProviderTxn, Bucket: b.paying.Bucket})
 	if err != nil {
-		return until, fmt.Errorf("refund: read chargebacks of order %s: %w", o.No, err)
+		return back, fmt.Errorf("refund: read chargebacks of capture %s: %w", b.paying.ProviderTxn, err)
 	}
-	if back.Held <= 0 {
-		until = b.paying.PaidAt.Add(within)
-	}
-	return until, nil
+	return back, nil
 }
 
 // allowed reports whether the activity lets a shopper refund this order: as a whole,

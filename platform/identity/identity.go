@@ -183,7 +183,7 @@ func (e *Service) openAccounts(set Settings, deps Deps) {
 	g := guard.New(guard.Deps{Store: e.Accounts, Redis: deps.Redis, Limits: e.Limits, Human: e.Human, Blacklist: e.Blacklist})
 	factors := factor.New(e.Accounts, g)
 	e.codes, e.logins = code.New(e.Accounts, g, e.SMS), login.New(e.Accounts, g, factors, e.Tokens)
-	e.exchange = exchange.New(set.Exchange, exchange.Deps{Store: e.Accounts, Guard: g, Logins: e.logins, Revocations: e.revoked})
+	e.exchange = exchange.New(set.Exchange, exchange.Deps{Store: e.Accounts, Guard: g, Logins: e.logins})
 	parts := credential.Deps{Store: e.Accounts, Guard: g, Codes: e.codes, Factors: factors, Logins: e.logins, Exchange: e.exchange}
 	if apps := set.WeChat.Apps(); len(apps) > 0 {
 		app := wechat.DefaultConfig()

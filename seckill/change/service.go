@@ -65,8 +65,8 @@ func (s *Service) Workers() []app.Worker {
 
 // Subscription repeats the work that a change's own request does after
 // its commit until it succeeds: it writes views, removes the keys of deleted
-// items and brings stock changes into Redis. One instance does it. All of the work is idempotent, so it needs no
-// inbox.
+// items and brings stock changes into Redis. One instance does it. All of the work
+// is idempotent, so it needs no inbox.
 func (s *Service) Subscription() bus.Subscription {
 	return bus.Subscription{
 		Name: "seckill-views", Filter: seckillevent.SubjectChanged,

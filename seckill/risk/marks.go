@@ -98,8 +98,8 @@ const (
 	// many.
 	openEvery = time.Second
 	// openShare bounds the database time spent on that: if a query takes long,
-	// the next one waits ten times as long. After a round with an error that is
-	// the whole round, whose failed work is done again in the next one.
+	// the next one waits ten times as long; after a round that failed, as long as
+	// ten rounds.
 	openShare = 10
 	// recountEvery is how often unpaid closings are counted for all users, which
 	// reads all closings once; single users are counted as their orders close.
@@ -129,25 +129,27 @@ func (s *Service) countOnce(ctx context.Context, due *jobs) error {
 	if now.Before(due.open) {
 		return nil
 	}
-	failed := s.recount(ctx, OpenUnpaid)
-	took := time.Since(now)
-	again := func(due *time.Time, every time.Duration, do func() error) {
-		if now.Before(*due) {
-			return
-		}
-		if err := do(); err != nil {
-			failed = errors.Join(failed, err)
-			return
-		}
+	err := s.recount(ctx, OpenUnpaid)
+	due.open = now.Add(openShare * time.Since(now))
+	err = errors.Join(err,
+		when(now, &due.recount, recountEvery, func() error { return s.recount(ctx, UnpaidHolds) }),
+		when(now, &due.tidy, tidyEvery, func() error { return s.tidy(ctx) }))
+	if err != nil { // what failed is done again in the next round
+		due.open = now.Add(openShare * time.Since(now))
+	}
+	return err
+}
+
+// when does what is due, and again after a time if that succeeded.
+func when(now time.Time, due *time.Time, every time.Duration, do func() error) error {
+	if now.Before(*due) {
+		return nil
+	}
+	err := do()
+	if err == nil {
 		*due = now.Add(every)
 	}
-	again(&due.recount, recountEvery, func() error { return s.recount(ctx, UnpaidHolds) })
-	again(&due.tidy, tidyEvery, func() error { return s.tidy(ctx) })
-	if failed != nil {
-		took = time.Since(now)
-	}
-	due.open = now.Add(openShare * took)
-	return failed
+	return err
 }
 
 // recount recounts every rule of a kind.

@@ -1,4 +1,4 @@
 package outbound
 
-// Open reports whether the next call is refused, or a probe.
-func (c *Calls) Open() bool { return c.breaker.IsOpen() }
+// Probes makes the next call a probe.
+func (c *Calls) Probes() { c.breaker.HalfOpen() }

@@ -10,11 +10,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/identity/account"
 	"stampede/platform/identity/humancheck"
 )
 
 // revoked records revocations.
 type revoked struct {
+	account.Revoker // of which no test here asks more
+
 	mu     sync.Mutex
 	logins map[int64]string
 	users  map[int64]string

@@ -26,6 +26,8 @@ import (
 type Revoker interface {
 	Logins(ctx context.Context, tx pgx.Tx, why string, logins ...int64) error
 	User(ctx context.Context, tx pgx.Tx, why string, user int64) error
+	// UserEnded reports whether all logins of a user have ended since a time, by the rows.
+	UserEnded(ctx context.Context, db pg.DB, user int64, issued time.Time) (bool, error)
 	// Tell puts committed revocations into force on this instance.
 	Tell(ctx context.Context)
 }

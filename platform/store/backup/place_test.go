@@ -31,7 +31,10 @@ const unreadable = "unreadable"
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	server := bucket(t)
-	for kind, place := range map[string]string{"folder": filepath.Join(t.TempDir(), "new"), "bucket": server + "/shop/nightly", "bucket without a prefix": server + "/other", unreadable: server + "/unreadable/nightly"} {
+	for kind, place := range map[string]string{
+		"folder": filepath.Join(t.TempDir(), "new"), "bucket": server + "/shop/nightly", "bucket without a prefix": server + "/other",
+		unreadable: server + "/unreadable/nightly",
+	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			at, err := backup.At(place)
@@ -197,7 +200,8 @@ func bucket(t *testing.T) (url string) {
 	require.NoError(t, errors.Join(store.CreateBucket(t.Context(), "shop"), store.CreateBucket(t.Context(), "other"), store.CreateBucket(t.Context(), unreadable)))
 	s3 := gofakes3.New(store, gofakes3.WithV4Auth(map[string]string{"the-key": "the-secret"})).Server()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if object, _ := strings.CutPrefix(r.URL.Path, "/"+unreadable+"/"); (r.Method == http.MethodGet || r.Method == http.MethodHead) && object != r.URL.Path && object != "" {
+		object, locked := strings.CutPrefix(r.URL.Path, "/"+unreadable+"/")
+		if locked && object != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}

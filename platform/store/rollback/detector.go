@@ -69,7 +69,7 @@ type Detector struct {
 	// behind is the number of heartbeats by which Postgres went back since
 	// Open, 0 if it did not.
 	behind int64
-	noted  bool // in Redis
+	noted  bool // in Redis; once, because a start may have emptied it since
 	raised bool // the alarm was raised for it
 }
 
@@ -145,21 +145,26 @@ func (d *Detector) count(ctx context.Context) error {
 		d.log.ErrorContext(ctx, "postgres went back in time", "heartbeats", d.behind)
 	}
 	if d.behind > 0 {
-		var unnoted error
-		if !d.noted { // once: a start may have emptied Redis since
-			unnoted = d.remember(ctx, aheadKey, counted.ID, d.behind)
-			d.noted = unnoted == nil
-		}
-		if d.raised {
-			return unnoted
-		}
-		err := d.alarm(ctx, d.db, subject, "Postgres went back by "+heartbeats(d.behind)+
-			" while a server was running. Redis still contains what was sold in between.")
-		d.raised = err == nil
-		return errors.Join(unnoted, err)
+		return errors.Join(
+			once(&d.noted, func() error { return d.remember(ctx, aheadKey, counted.ID, d.behind) }),
+			once(&d.raised, func() error {
+				return d.alarm(ctx, d.db, subject, "Postgres went back by "+heartbeats(d.behind)+
+					" while a server was running. Redis still contains what was sold in between.")
+			}),
+		)
 	}
 	d.last = counted.Beat
 	return d.remember(ctx, markKey, counted.ID, counted.Beat)
+}
+
+// once does what has not succeeded yet.
+func once(done *bool, do func() error) error {
+	if *done {
+		return nil
+	}
+	err := do()
+	*done = err == nil
+	return err
 }
 
 // empty deletes our keys, on every primary of a cluster. It raises the alarm

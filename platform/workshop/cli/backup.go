@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,16 +75,12 @@ func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
-	stack, err := knownStack(c.Data)
+	databaseURL, stack, err := findDatabase(ctx, c.DatabaseURL, c.Data)
 	if err != nil {
 		return err
 	}
-	if stack.DatabaseURL != "" && c.SigningKey == "" && c.DatabaseURL != "" && c.DatabaseURL != stack.DatabaseURL {
+	if stack.DatabaseURL != "" && databaseURL != stack.DatabaseURL && c.SigningKey == "" {
 		return fmt.Errorf("--database-url is not the shop in %s, whose signing key no other shop's backup should contain: give --signing-key, too", c.Data)
-	}
-	databaseURL := cmp.Or(c.DatabaseURL, stack.DatabaseURL)
-	if databaseURL == "" {
-		return errNoDatabase
 	}
 	key, err := stack.key(c.SigningKey, c.Data)
 	if err != nil {
@@ -93,9 +88,6 @@ func (c *Backup) Run(ctx context.Context, io Streams, version Version) error {
 	}
 	if err := auth.CheckKey(key); err != nil {
 		return err
-	}
-	if err := reach(ctx, database(databaseURL)); err != nil {
-		return stackAway(err, c.DatabaseURL == "", c.Data)
 	}
 	dump, err := PostgresTool("pg_dump")
 	if err != nil {

@@ -95,6 +95,16 @@ func stackAway(err error, found bool, data string) error {
 	return err
 }
 
+// findDatabase returns the database that a flag names, or else the stack's, once it answers.
+func findDatabase(ctx context.Context, given, data string) (url string, stack Noted, err error) {
+	stack, err = knownStack(data)
+	if url = cmp.Or(given, stack.DatabaseURL); url == "" {
+		return "", stack, cmp.Or(err, errNoDatabase)
+	}
+	err = reach(ctx, database(url))
+	return url, stack, stackAway(err, given == "", data)
+}
+
 // Verify is `stampede verify`.
 type Verify struct {
 	Books      `embed:""`
@@ -180,16 +190,9 @@ type Migrate struct {
 
 // Run migrates.
 func (c *Migrate) Run(ctx context.Context, io Streams) error {
-	stack, err := knownStack(c.Data)
-	databaseURL := cmp.Or(c.DatabaseURL, stack.DatabaseURL)
-	switch {
-	case databaseURL == "" && err == nil:
-		return errNoDatabase
-	case databaseURL == "":
+	databaseURL, _, err := findDatabase(ctx, c.DatabaseURL, c.Data)
+	if err != nil {
 		return err
-	}
-	if err := reach(ctx, database(databaseURL)); err != nil {
-		return stackAway(err, c.DatabaseURL == "", c.Data)
 	}
 	if c.Back {
 		err := pg.StepBack(ctx, databaseURL)

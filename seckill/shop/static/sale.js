@@ -96,7 +96,8 @@ export class SaleCard extends HTMLElement {
     const limit = item.limit_per_user ?? 1;
     const facts = [
       item.opens_at && t("opensOn", { at: opening(item.opens_at) }),
-      item.limit_per_user && t("limit", { n: count(limit) }), ...deliveryOf(item), item.payment_window_seconds && t("window", { n: count(Math.round(item.payment_window_seconds / 60) || 1) }),
+      item.limit_per_user && t("limit", { n: count(limit) }), ...deliveryOf(item),
+      item.payment_window_seconds && t("window", { n: count(Math.round(item.payment_window_seconds / 60) || 1) }),
     ];
     p.quantities = el("div", { className: "row quantity" }, el("span", { className: "dim grow" }, t("quantity")), step(-1, "fewer"), p.quantity, step(1, "more_units"));
     p.countdown = el("div", { className: "countdown", id: "countdown", attrs: { role: "timer" } }, p.days, p.h, ":", p.m, ":", p.s);
@@ -269,7 +270,8 @@ export class SaleCard extends HTMLElement {
     set(p.taken, known ? t("taken", { n: count(taken) }) : "");
     p.bar.style.width = `${taken}%`;
     if (total === undefined) return set(p.left, ""); // see standIn of order.js
-    return set(p.left, total === null ? t("unlimited") : remaining == null ? t("units", { n: count(total) }) : t("unitsLeft", { n: count(remaining), total: count(total) }));
+    if (total === null) return set(p.left, t("unlimited"));
+    return set(p.left, remaining == null ? t("units", { n: count(total) }) : t("unitsLeft", { n: count(remaining), total: count(total) }));
   }
 
   #drawSaid({ text, kind, link }) {

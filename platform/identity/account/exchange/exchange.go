@@ -64,10 +64,6 @@ type Deps struct {
 	Store  *account.Store
 	Guard  *guard.Guard
 	Logins *login.Service
-	// Revocations know when all logins of a user were ended.
-	Revocations interface {
-		UserEnded(ctx context.Context, db pg.DB, user int64, issued time.Time) (bool, error)
-	}
 }
 
 // Service exchanges. Safe for concurrent use.
@@ -282,7 +278,7 @@ func (s *Service) current(ctx context.Context, db pg.DB, user int64, issued time
 	} else {
 		issued = now
 	}
-	ended, err := s.deps.Revocations.UserEnded(ctx, db, user, issued)
+	ended, err := s.deps.Store.Revoke.UserEnded(ctx, db, user, issued)
 	if ended {
 		err = ErrToken.Because(errors.New("exchange: the token is older than the end of the user's logins"))
 	}

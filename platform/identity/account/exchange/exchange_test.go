@@ -87,7 +87,7 @@ func (b *bundle) instance(change ...func(*exchange.Settings)) *revoke.Service {
 	}}.NewRouter(tokens, log, "test", prometheus.NewRegistry())
 	logins := login.New(store, g, factor.New(store, g), tokens)
 	logins.Routes(b.router)
-	exchange.New(set, exchange.Deps{Store: store, Guard: g, Logins: logins, Revocations: revocations}).Routes(b.router)
+	exchange.New(set, exchange.Deps{Store: store, Guard: g, Logins: logins}).Routes(b.router)
 	return revocations
 }
 
