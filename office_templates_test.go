@@ -4,12 +4,22 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"text/template/parse"
 	"unicode"
 
+	"stampede/inventory/stockoffice"
+	"stampede/notify/notifyoffice"
+	"stampede/order/orderoffice"
+	"stampede/payment/paymentoffice"
+	"stampede/platform/edge/office"
+	"stampede/platform/identity/peopleoffice"
+	"stampede/platform/watch/watchoffice"
 	"stampede/platform/workshop/require"
+	"stampede/seckill/saleoffice"
 )
 
 // ofPages are the names that pages give to documents and what they add to them.
@@ -64,6 +74,64 @@ func TestOfficeNamesMembersOfTheAPI(t *testing.T) {
 	}
 	if planted, err := parse.Parse("planted", "{{define \"x\"}}{{range .Data.orders.data}}{{$.Time .creatd_at}}{{end}}{{end}}", "", ""); err != nil || !slices.Contains(membersIn(planted["x"].Root), "creatd_at") {
 		t.Errorf("a planted member was not found: %v", err)
+	}
+}
+
+// TestOfficeSendsWhatTheAPIRequires: a form without a required member is refused for what its operator cannot fill in.
+func TestOfficeSendsWhatTheAPIRequires(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("platform/edge/httpx/openapi.json")
+	require.NoError(t, err)
+	type body struct {
+		Ref      string `json:"$ref"`
+		Required []string
+	}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			RequestBody struct {
+				Required bool
+				Content  map[string]struct{ Schema body }
+			}
+		}
+		Components struct{ Schemas map[string]body }
+	}
+	require.NoError(t, json.Unmarshal(raw, &doc))
+	parameter := regexp.MustCompile(`{[^}]*}`)
+	required := map[string][]string{}
+	for path, operations := range doc.Paths {
+		for method, op := range operations {
+			schema := op.RequestBody.Content["application/json"].Schema
+			if name, is := strings.CutPrefix(schema.Ref, "#/components/schemas/"); is {
+				schema = doc.Components.Schemas[name]
+			}
+			if !op.RequestBody.Required {
+				schema.Required = nil
+			}
+			required[strings.ToUpper(method)+" "+parameter.ReplaceAllString(path, "{}")] = schema.Required
+		}
+	}
+	looked := 0
+	for _, section := range []office.Section{
+		orderoffice.Section(), saleoffice.Section(), paymentoffice.Section(), watchoffice.Section(), stockoffice.Section(), peopleoffice.Section(), notifyoffice.Section(),
+	} {
+		for _, act := range section.Acts {
+			needs, known := required[parameter.ReplaceAllString(act.API, "{}")]
+			if !known {
+				t.Errorf("%s sends %s, which the API does not have", act.Path, act.API)
+			}
+			if act.Make != nil || act.Body != nil {
+				continue
+			}
+			looked++
+			for _, member := range needs {
+				if !slices.ContainsFunc(act.Fields, func(f office.Field) bool { name, _, _ := strings.Cut(f.Name, "."); return name == member }) {
+					t.Errorf("%s has no field for %s, which %s requires", act.Path, member, act.API)
+				}
+			}
+		}
+	}
+	if looked < 30 {
+		t.Errorf("only %d forms were looked at", looked)
 	}
 }
 
