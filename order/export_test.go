@@ -64,6 +64,10 @@ func TestExport(t *testing.T) {
 	if n := e.count(`SELECT count(*) FROM platform.audit WHERE action = 'order.export' AND actor = 99 AND detail->>'item_id' = $1`, httpx.FormatID(b.ItemID)); n != 4 {
 		t.Errorf("%d of 4 exports in the audit log", n)
 	}
+	e.get("/api/v1/admin/orders/export?recipient=王小明", 99, auth.Operator)
+	if n := e.count(`SELECT count(*) FROM platform.audit WHERE action = 'order.export' AND detail->>'recipient' = 'true'`); n != 1 {
+		t.Errorf("%d of 1 export by name in the audit log without the name, which the log would keep for ever", n)
+	}
 	for query, want := range map[string]int{"?format=pdf": 422, "?cursor=zzz": 422, "?status=lost": 422} {
 		if rec := e.get("/api/v1/admin/orders/export"+query, 99, auth.Operator); rec.Code != want {
 			t.Errorf("%s: %d %s", query, rec.Code, rec.Body)

@@ -141,8 +141,8 @@ func (in *exportInput) recorded(ctx context.Context) map[string]any {
 		id, isID := reflect.TypeAssert[httpx.QueryID](v)
 		switch {
 		case v.IsZero():
-		case name == "pickup_code":
-			detail[name] = true // the code itself is worth the goods
+		case name == "pickup_code", name == "recipient":
+			detail[name] = true // the code is worth the goods, and the log keeps a name for ever
 		case name == "phone":
 			detail[name] = account.Phone(in.Phone).Masked()
 		case isTime:
