@@ -60,9 +60,8 @@ func (s *Service) attempts(ctx context.Context, in *attemptsInput) (*httpx.PageO
 }
 
 func (s *Service) test(ctx context.Context, in *OneInput) (*httpx.Output[Attempt], error) {
-	return s.sendNow(ctx, in.ID, "webhook.test", func(webhookdb.NotifyWebhook) (Event, error) {
-		return Event{ID: ids.New().String() + "-0", Type: typeTest, Timestamp: httpx.Moment(time.Now()), Data: []byte(`{}`)}, nil
-	})
+	return s.sendNow(ctx, in.ID, "webhook.test",
+		Event{ID: ids.New().String() + "-0", Type: typeTest, Timestamp: httpx.Moment(time.Now()), Data: []byte(`{}`)})
 }
 
 type sendInput struct {
@@ -73,38 +72,33 @@ type sendInput struct {
 }
 
 func (s *Service) send(ctx context.Context, in *sendInput) (*httpx.Output[Attempt], error) {
-	return s.sendNow(ctx, in.ID, "webhook.send", func(webhookdb.NotifyWebhook) (Event, error) {
-		message, number, _ := strings.Cut(in.Body.EventID, "-")
-		var no ids.ID
-		if err := no.UnmarshalText([]byte(message)); err != nil {
-			return Event{}, errNoEvent
-		}
-		m, found, err := outbox.Get(ctx, s.deps.DB, no)
-		if err != nil {
-			return Event{}, unreachable(err)
-		}
-		n, err := strconv.Atoi(number)
-		if _, public := kinds[m.Subject]; !found || !public || err != nil {
-			return Event{}, errNoEvent
-		}
-		events, err := eventsOf(outbox.Logged{ID: m.ID, Subject: m.Subject, Payload: m.Payload, CreatedAt: m.CreatedAt})
-		if err != nil {
-			return Event{}, err
-		}
-		if n >= len(events) {
-			return Event{}, errNoEvent
-		}
-		return events[n], nil
-	})
+	// Read before the webhook's row is locked: a transaction that waits for a second connection could wait for itself.
+	message, number, _ := strings.Cut(in.Body.EventID, "-")
+	var no ids.ID
+	if err := no.UnmarshalText([]byte(message)); err != nil {
+		return nil, errNoEvent
+	}
+	m, found, err := outbox.Get(ctx, s.deps.DB, no)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	n, err := strconv.Atoi(number)
+	if _, public := kinds[m.Subject]; !found || !public || err != nil {
+		return nil, errNoEvent
+	}
+	events, err := eventsOf(outbox.Logged{ID: m.ID, Subject: m.Subject, Payload: m.Payload, CreatedAt: m.CreatedAt})
+	if err != nil {
+		return nil, err
+	}
+	if n >= len(events) {
+		return nil, errNoEvent
+	}
+	return s.sendNow(ctx, in.ID, "webhook.send", events[n])
 }
 
 // sendNow posts an event outside the order of deliveries, and answers with what came back.
-func (s *Service) sendNow(ctx context.Context, raw, action string, what func(w webhookdb.NotifyWebhook) (Event, error)) (*httpx.Output[Attempt], error) {
-	var event Event
-	w, err := s.locked(ctx, raw, func(tx pgx.Tx, _ *webhookdb.Queries, had webhookdb.NotifyWebhook) (_ webhookdb.NotifyWebhook, err error) {
-		if event, err = what(had); err != nil {
-			return had, err
-		}
+func (s *Service) sendNow(ctx context.Context, raw, action string, event Event) (*httpx.Output[Attempt], error) {
+	w, err := s.locked(ctx, raw, func(tx pgx.Tx, _ *webhookdb.Queries, had webhookdb.NotifyWebhook) (webhookdb.NotifyWebhook, error) {
 		return had, audit.Note(ctx, tx, action, subjectOf(had.ID), map[string]any{"event": event.ID})
 	})
 	if err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,7 +69,7 @@ func (s *Service) round(ctx context.Context, id int64) (more bool, err error) {
 		}
 		more = len(events) == atMost
 	}
-	if err := r.addWaiting(ctx, waiting, now); err != nil {
+	if err := r.addWaiting(ctx, waiting, now); err != nil && !errors.As(err, &unreadable) {
 		return false, err
 	}
 	r.run(ctx)
@@ -131,7 +133,8 @@ func (r *work) add(t due) {
 }
 
 // addWaiting adds the waiting events about each thing whose first one's time has come. A
-// probe takes the first one whose time comes first, where the log has no new event.
+// probe takes the first one whose time comes first, where the log has no new event. Where it
+// returns an unreadableError, that event and those behind it wait on, and the others are added.
 func (r *work) addWaiting(ctx context.Context, waiting []webhookdb.NotifyWebhookWaiting, now time.Time) error {
 	first := map[string]webhookdb.NotifyWebhookWaiting{}
 	var probe *webhookdb.NotifyWebhookWaiting
@@ -157,54 +160,62 @@ func (r *work) addWaiting(ctx context.Context, waiting []webhookdb.NotifyWebhook
 	if len(ready) == 0 {
 		return nil
 	}
+	var unreadable *unreadableError
 	events, err := r.service.at(ctx, ready)
-	if err != nil {
+	if err != nil && !errors.As(err, &unreadable) {
 		return err
 	}
 	clear(r.behind)
+	held := map[string]bool{}
 	for _, w := range ready {
 		at := place{w.Place, w.Number}
 		t := due{Event: Event{at: at, about: w.About}, attempts: w.Attempts, waits: true}
-		if event, kept := events[at]; kept {
-			t.Event = event
-			r.add(t)
-		} else {
+		event, kept := events[at]
+		switch {
+		case held[w.About]:
+		case !kept:
 			r.settled = append(r.settled, t) // it is deleted for its age
 			r.lost++
+		case event.ID == "":
+			held[w.About] = true
+		default:
+			t.Event = event
+			r.add(t)
 		}
 	}
-	return nil
+	return err
 }
 
-// at reads the events that wait.
+// at reads the events that wait. One that cannot be decoded is the zero Event, and the error is an unreadableError.
 func (s *Service) at(ctx context.Context, waiting []webhookdb.NotifyWebhookWaiting) (map[place]Event, error) {
-	wanted := map[place]Event{}
-	var places []int64
+	wanted := map[int64]map[place]Event{}
 	for _, w := range waiting {
-		wanted[place{w.Place, w.Number}] = Event{}
-		if len(places) == 0 || places[len(places)-1] != w.Place {
-			places = append(places, w.Place)
+		if wanted[w.Place] == nil {
+			wanted[w.Place] = map[place]Event{}
 		}
+		wanted[w.Place][place{w.Place, w.Number}] = Event{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	messages, err := outbox.ReadLogAt(ctx, s.deps.DB, places)
+	messages, err := outbox.ReadLogAt(ctx, s.deps.DB, slices.Collect(maps.Keys(wanted)))
 	if err != nil {
 		return nil, err
 	}
 	found := map[place]Event{}
+	var unreadable error
 	for _, m := range messages {
 		events, err := eventsOf(m)
 		if err != nil {
-			return nil, err
+			unreadable = err
+			maps.Copy(found, wanted[m.Place])
 		}
 		for _, e := range events {
-			if _, ok := wanted[e.at]; ok {
+			if _, ok := wanted[m.Place][e.at]; ok {
 				found[e.at] = e
 			}
 		}
 	}
-	return found, nil
+	return found, unreadable
 }
 
 // run delivers the chains side by side.

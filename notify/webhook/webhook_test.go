@@ -325,8 +325,15 @@ func TestUnreadableMessageStopsTheWebhook(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.alarms(alarmFailing) == 1 }, "the alarm")
 	require.Contains(t, "its detail", pgtest.Read[string](t, b.db, `SELECT detail FROM platform.alarms`), "cannot be read")
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	require.Equal(t, "events taken", len(r.taken), 1)
+	r.mu.Unlock()
+
+	// One that waits, because that release's courier set it aside, holds back what happened to the same thing alone.
+	pgtest.Exec(t, b.db, `INSERT INTO notify.webhook_waiting SELECT 1, place, 0, CASE place WHEN 2 THEN 'one' WHEN 3 THEN 'one' ELSE 'two' END, 1, now() FROM generate_series(1, 3) place`)
+	pgtest.Exec(t, b.db, `UPDATE notify.webhooks SET place = 3`)
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		return pgtest.Read[string](t, b.db, `SELECT string_agg(place::text, ',' ORDER BY place) FROM notify.webhook_waiting`) == "2,3" && len(r.await(t, 1)) == 2
+	}, "what waits on after the other thing's event was delivered")
 }
 
 // A process that was away writes down what it did: the event that another one has delivered meanwhile must not wait again.
