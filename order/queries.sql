@@ -277,7 +277,8 @@ SELECT * FROM paid;
 
 -- name: CompleteOrder :one
 WITH done AS (
-    UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = clock_timestamp()
+    UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = clock_timestamp(),
+        handover = CASE WHEN @sent::bool THEN 'shipped' ELSE o.handover END
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'paid'
     RETURNING o.*
 ), recorded AS (

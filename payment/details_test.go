@@ -186,9 +186,16 @@ func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
 	s.has(s.staff(firstOperator, http.MethodDelete, "stores/1", ""), http.StatusConflict, "store-in-use")
 	require.Equal(t, "events of the completion", s.events(orderevent.SubjectCompleted, no), 1)
 	require.Equal(t, "the code of a completed order", s.pickupCode(no, user), "")
+
+	byHand, user := s.one(100)
+	s.has(s.put(byHand, user, pickedUpHere), http.StatusOK)
+	s.pays(byHand, user)
+	code := s.pickupCode(byHand, user)
+	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+byHand.String()+"/complete", ""), http.StatusOK, `"status":"completed"`)
+	s.has(s.staff(secondOperator, http.MethodPost, "pickups", `{"code":"`+code+`"}`), http.StatusConflict, `"code":"picked-up"`)
 }
 
-func anOrderIsSent(_ *testing.T, s *bundle) {
+func anOrderIsSent(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.has(s.put(no, user, delivered), http.StatusOK)
 	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusConflict, "order-not-completable", orderevent.StatusPending)
@@ -202,6 +209,11 @@ func anOrderIsSent(_ *testing.T, s *bundle) {
 	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusOK, `"status":"completed"`, `"tracking_no":"SF1"`, `"reason":"shipped"`)
 	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusConflict, "order-not-completable")
 	s.has(s.document(no, user), http.StatusOK, `"carrier":"SF Express"`, `"status":"completed"`)
+	unnoted, user := s.one(100)
+	s.has(s.put(unnoted, user, delivered), http.StatusOK)
+	s.pays(unnoted, user)
+	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+unnoted.String()+"/complete", parcel), http.StatusOK, `"status":"completed"`)
+	require.Equal(t, "what readers of events see, to tell the shopper", read[string](s, `SELECT handover FROM orders.orders WHERE order_no = $1`, unnoted), orderevent.HandoverShipped)
 	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+ids.NewFor(user).String()+"/complete", parcel), http.StatusNotFound)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -47,7 +46,7 @@ var errNoText = fault.Plain(fault.Invalid,
 // line.
 func (p *Parcel) check() error {
 	for _, text := range []*string{&p.Carrier, &p.TrackingNo} {
-		if *text = plaintext.Clean(*text); !strings.ContainsFunc(*text, plaintext.Visible) || strings.ContainsFunc(*text, plaintext.Unruly) {
+		if *text = plaintext.Clean(*text); !plaintext.Legible(*text, false) {
 			return errNoText
 		}
 	}
@@ -182,7 +181,7 @@ var errNoNote = fault.Plain(fault.Invalid,
 // note adds an operator's note to an order's history, as idempotency.Once with the key.
 func (s *Service) note(ctx context.Context, no ids.ID, key, text string) (o orderevent.Order, err error) {
 	text = plaintext.Clean(text)
-	if !strings.ContainsFunc(text, plaintext.Visible) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && plaintext.Unruly(r) }) {
+	if !plaintext.Legible(text, true) {
 		return o, errNoNote
 	}
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -218,7 +217,7 @@ var (
 	errNoPickup = fault.Plain(fault.NotFound,
 		fault.T("No order has this pickup code. It has twelve letters and digits.", "没有该提货码的订单；提货码为 12 位字母和数字。"))
 	errPickedUp = fault.New(fault.Conflict, "picked-up", fault.T("This order was picked up", "该订单已取货"),
-		fault.T("This order was picked up at completed_at; completed_by says who accepted the code.",
+		fault.T("This order was picked up at completed_at; completed_by says who completed it.",
 			"该订单已于 completed_at 取货，经办人见 completed_by。"),
 		fault.T("Check completed_at and completed_by, and do not hand the goods over twice.", "请核对取货时间与经办人，勿重复交付。"))
 	errNoParcel = fault.Plain(fault.Invalid,
@@ -270,7 +269,7 @@ func (s *Service) pickUp(ctx context.Context, in *pickupInput) (*AdminDetail, er
 	}
 	_, err = s.complete(ctx, no, "", completion{how: completedByPickup})
 	if errors.Is(err, errNotPaid) {
-		if at, by, pickedUp := s.pickedUp(ctx, no); pickedUp {
+		if at, by, done := s.handedOver(ctx, no); done {
 			err = errPickedUp.With("completed_at", orderevent.Time(at)).With("completed_by", by)
 		}
 	}
@@ -280,14 +279,14 @@ func (s *Service) pickUp(ctx context.Context, in *pickupInput) (*AdminDetail, er
 	return s.detail(ctx, no)
 }
 
-// pickedUp returns when an order was picked up and who handed it over.
-func (s *Service) pickedUp(ctx context.Context, no ids.ID) (at time.Time, by string, ok bool) {
+// handedOver returns when an operator completed an order, with its pickup code or without, and which one.
+func (s *Service) handedOver(ctx context.Context, no ids.ID) (at time.Time, by string, ok bool) {
 	changes, err := orderdb.New(s.deps.DB).HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
 	if err != nil {
 		return at, "", false // the answer then says that the order is not paid, which is true
 	}
 	for _, c := range changes {
-		if c.Status == orderevent.StatusCompleted && c.Reason == completedByPickup {
+		if c.Status == orderevent.StatusCompleted {
 			return c.At, c.Actor, true
 		}
 	}
@@ -343,7 +342,9 @@ func (s *Service) complete(ctx context.Context, no ids.ID, key string, by comple
 
 func (s *Service) completeIn(ctx context.Context, tx pgx.Tx, no ids.ID, by completion) (done orderevent.Order, err error) {
 	q := orderdb.New(tx)
-	row, err := q.CompleteOrder(ctx, orderdb.CompleteOrderParams{OrderNo: no, Bucket: no.Bucket(), Reason: by.how, Actor: actions.OperatorIn(ctx)})
+	row, err := q.CompleteOrder(ctx, orderdb.CompleteOrderParams{
+		OrderNo: no, Bucket: no.Bucket(), Reason: by.how, Actor: actions.OperatorIn(ctx), Sent: by.sent != nil,
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		have, err := lockAny(ctx, tx, no)
 		if err == nil {

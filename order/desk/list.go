@@ -93,41 +93,26 @@ func (s *Service) listRoute(rt *httpx.Router) {
 
 // check trims the reason and refuses a list that cannot be meant as it is.
 func (l *actionList) check() error {
-	var flaws []*huma.ErrorDetail
-	flaw := func(field, message string) {
-		flaws = append(flaws, &huma.ErrorDetail{Location: "body." + field, Message: message})
-	}
-	if l.Reason = plaintext.Clean(l.Reason); l.Reason == "" && (l.Action == actions.Cancel || l.Action == actions.Refund) {
-		flaw("reason", "Say why: "+l.Action+" needs a reason.")
-	}
-	if l.Note = plaintext.Clean(l.Note); (l.Note == "") == (l.Action == actions.Note) {
-		flaw("note", "The action note needs a note, the others take none.")
-	}
+	var flaws fault.Flaws
+	l.Reason, l.Note = plaintext.Clean(l.Reason), plaintext.Clean(l.Note)
+	flaws.Add(l.Reason != "" || l.Action != actions.Cancel && l.Action != actions.Refund, "body.reason", nil,
+		fault.T("Say why: {action} needs a reason.", "请填写原因：{action} 需要原因。", "action", l.Action))
+	flaws.Add((l.Note != "") == (l.Action == actions.Note), "body.note", nil,
+		fault.T("The action note needs a note, the others take none.", "仅 note 操作须填写备注，其他操作不填。"))
 	seen := make(map[string]bool, len(l.Orders))
 	for i := range l.Orders {
 		r := &l.Orders[i]
-		at := fmt.Sprintf("orders[%d]", i)
-		if seen[r.OrderNo] {
-			flaw(at+".order_no", "This order is in the list twice.")
-		}
+		at := fmt.Sprintf("body.orders[%d].", i)
+		flaws.Add(!seen[r.OrderNo], at+"order_no", nil, fault.T("This order is in the list twice.", "该订单在列表中重复。"))
 		seen[r.OrderNo] = true
-		if (r.Carrier == "") != (r.TrackingNo == "") || l.Action == actions.Ship && r.Carrier == "" {
-			flaw(at+".tracking_no", "A parcel has a carrier and a tracking number.")
-		}
-		if r.Carrier != "" && l.Action != actions.Ship && l.Action != actions.Complete {
-			flaw(at+".carrier", "Only ship and complete take a carrier.")
-		}
-		if r.Amount != nil && l.Action != actions.Refund {
-			flaw(at+".amount", "Only refund takes an amount.")
-		}
+		flaws.Add((r.Carrier == "") == (r.TrackingNo == "") && (l.Action != actions.Ship || r.Carrier != ""), at+"tracking_no", nil,
+			fault.T("A parcel has a carrier and a tracking number.", "包裹须有快递公司和单号。"))
+		flaws.Add(r.Carrier == "" || l.Action == actions.Ship || l.Action == actions.Complete, at+"carrier", nil,
+			fault.T("Only ship and complete take a carrier.", "仅 ship 和 complete 操作可填快递公司。"))
+		flaws.Add(r.Amount == nil || l.Action == actions.Refund, at+"amount", nil,
+			fault.T("Only refund takes an amount.", "仅 refund 操作可填金额。"))
 	}
-	if len(flaws) == 0 {
-		return nil
-	}
-	quoted, _ := httpx.Quote(flaws)
-	return fault.Plain(fault.Invalid,
-		fault.T("The list cannot be done as it is; errors names the first flaws. Correct them and send it again.",
-			"列表有误，errors 中是前几处问题，请修改后重新提交。")).With("errors", quoted)
+	return flaws.Err()
 }
 
 // actOnList is POST admin/orders/actions.

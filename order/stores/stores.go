@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -75,7 +74,7 @@ func managed(r storesdb.OrdersStore) ManagedStore {
 // check trims a place and refuses texts that would not show as one line.
 func (p *Place) check() error {
 	for _, text := range []*string{&p.Name, &p.Address, &p.Phone, &p.Hours} {
-		if *text = plaintext.Clean(*text); strings.ContainsFunc(*text, plaintext.Unruly) {
+		if *text = plaintext.Clean(*text); *text != "" && !plaintext.Legible(*text, false) {
 			return errBlank
 		}
 	}

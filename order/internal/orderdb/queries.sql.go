@@ -525,17 +525,19 @@ func (q *Queries) CompleteDue(ctx context.Context, arg CompleteDueParams) ([]Com
 
 const completeOrder = `-- name: CompleteOrder :one
 WITH done AS (
-    UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = clock_timestamp()
-    WHERE o.order_no = $1 AND o.bucket = $2 AND o.status = 'paid'
+    UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = clock_timestamp(),
+        handover = CASE WHEN $1::bool THEN 'shipped' ELSE o.handover END
+    WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = 'paid'
     RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
-    SELECT done.bucket, done.order_no, done.version, done.status, $3::text, $4::text, done.updated_at FROM done
+    SELECT done.bucket, done.order_no, done.version, done.status, $4::text, $5::text, done.updated_at FROM done
 )
 SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM done
 `
 
 type CompleteOrderParams struct {
+	Sent    bool
 	OrderNo ids.ID
 	Bucket  int16
 	Reason  string
@@ -575,6 +577,7 @@ type CompleteOrderRow struct {
 
 func (q *Queries) CompleteOrder(ctx context.Context, arg CompleteOrderParams) (CompleteOrderRow, error) {
 	row := q.db.QueryRow(ctx, completeOrder,
+		arg.Sent,
 		arg.OrderNo,
 		arg.Bucket,
 		arg.Reason,

@@ -5,6 +5,7 @@ package plaintext
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Unruly reports characters that affect text around them: they break a log line,
@@ -31,6 +32,14 @@ func Visible(r rune) bool {
 	default:
 		return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
 	}
+}
+
+// Legible reports whether a text can be kept and read: a character of it is visible, and none affects the text
+// around it or stands for bytes that were no UTF-8, which JSON decoding replaces. With lines it may have line breaks.
+func Legible(s string, lines bool) bool {
+	return strings.ContainsFunc(s, Visible) && !strings.ContainsFunc(s, func(r rune) bool {
+		return r == utf8.RuneError || Unruly(r) && (r != '\n' || !lines)
+	})
 }
 
 // Clean trims a text and removes the format characters that come along when people

@@ -9,7 +9,7 @@ import (
 
 // VerifierWidget is what a page passes to the verifier's script.
 type VerifierWidget struct {
-	Provider VerifierKind `json:"provider" enum:"siteverify,geetest,tencent,aliyun" doc:"Whose widget it is, and so what the token is. siteverify: the text that the widget gave. The others: \"<cdata>.<answer>\", where the answer is a JSON object in unpadded base64url with exactly the string members lot_number, captcha_output, pass_token and gen_time (geetest), ticket and randstr (tencent), or captcha_verify_param (aliyun), as the widget gave them. The header has at most 6,144 bytes"`
+	Provider VerifierKind `json:"provider" enum:"siteverify,geetest,tencent,aliyun" doc:"Whose widget it is, and so what the token is. siteverify: the text that the widget gave. The others: \"<cdata>.<answer>\", where the answer is a JSON object in unpadded base64url with exactly the string members lot_number, captcha_output, pass_token and gen_time (geetest), ticket and randstr (tencent), or captcha_verify_param (aliyun), as the widget gave them. The header has at most 4,096 bytes"`
 	Script   string       `json:"script,omitempty" format:"uri" doc:"The widget's script, if the shop's own pages run it" example:"https://challenges.cloudflare.com/turnstile/v0/api.js"`
 	SiteKey  string       `json:"site_key" doc:"The shop's public key at the provider: sitekey, captchaId, CaptchaAppId or SceneId" example:"1x00000000000000000000AA"`
 	Prefix   string       `json:"prefix,omitempty" doc:"aliyun: the prefix in AliyunCaptchaConfig" example:"1ab2cd"`

@@ -126,7 +126,7 @@ type LoginView struct { //nolint:revive // the name in the API document
 	DeviceKind string `json:"device_kind" enum:"web,ios,android,wechat,desktop,other"`
 	DeviceName string `json:"device_name,omitempty" doc:"The name that the device gave" example:"Li Wei’s phone"`
 	Address    string `json:"address,omitempty" doc:"The address of the last login or refresh" example:"203.0.113.7"`
-	How        string `json:"how" doc:"password, sms, wechat, qr or register" example:"password"`
+	How        string `json:"how" doc:"password, sms, wechat, qr, exchange or register" example:"password"`
 	CreatedAt  string `json:"created_at" format:"date-time"`
 	LastUsedAt string `json:"last_used_at" format:"date-time" doc:"When it was opened or last refreshed"`
 	ExpiresAt  string `json:"expires_at" format:"date-time" doc:"When it ends if it is not refreshed"`
