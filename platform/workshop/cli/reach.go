@@ -113,7 +113,9 @@ func lookAtRedis(ctx context.Context, url string) error {
 
 func lookAtNATS(ctx context.Context, url string) error {
 	deadline, _ := ctx.Deadline() // reach sets one
-	nc, err := nats.Connect(url, nats.Name("stampede"), nats.Timeout(time.Until(deadline)))
+	// nats.go waits this long for each server in turn: all but one may be frozen.
+	each := time.Until(deadline) / time.Duration(strings.Count(url, ",")+1)
+	nc, err := nats.Connect(url, nats.Name("stampede"), nats.Timeout(each))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/nats-io/nats-server/v2/server"
 
+	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
@@ -120,6 +122,20 @@ func TestUsableStores(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+	// A server of a cluster that takes connections and is silent; nats.go tries the servers in an order of its own.
+	silent := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	cluster := "nats://" + silent + "," + bustest.StartServer(t).URL
+	var looks sync.WaitGroup
+	for range 8 {
+		looks.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			defer cancel()
+			if err := lookAtNATS(ctx, cluster); err != nil {
+				t.Errorf("a cluster with a frozen server: %v", err)
+			}
+		})
+	}
+	looks.Wait()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := reach(ctx, database("postgres://127.0.0.1:1/d")); !interrupted(err) {
