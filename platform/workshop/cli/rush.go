@@ -118,6 +118,9 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) e
 	if code, all := report.NoPath(); all {
 		return fmt.Errorf("no shopper got a rush path: the server answered %s; is item %d on sale, and is this the server's signing key?", code, cfg.ItemID)
 	}
+	if cfg.BaseURL != stack.server("") && !flags["data"] {
+		stack.DatabaseURL, stack.RedisURL = "", "" // those of another shop than the rushed one
+	}
 	stores := c.stores(stack)
 	return c.finish(io.Out, report, func() (Evidence, error) {
 		if stores.Check() != nil {

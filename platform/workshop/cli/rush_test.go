@@ -1,12 +1,20 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"stampede/platform/base/ids"
+	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -82,4 +90,40 @@ func FuzzRushFigures(f *testing.F) {
 			t.Fatalf("--rate %q is %v per second", rate, cfg.Rate)
 		}
 	})
+}
+
+// TestRushOfAnotherServer: the books of the data folder say nothing about a server that --url names, unless --data names
+// the folder too.
+func TestRushOfAnotherServer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/rush-path"):
+			_, _ = fmt.Fprintf(w, `{"path":"p-1","order_no":"%s"}`, ids.NewFor(1))
+		case strings.HasPrefix(r.URL.Path, "/api/v1/rush/"):
+			w.WriteHeader(http.StatusConflict)
+			_, _ = fmt.Fprint(w, `{"code":"all-held"}`)
+		default:
+			_, _ = fmt.Fprintf(w, `{"opens_at":%q}`, time.Now().Format(time.RFC3339))
+		}
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	_, err := keepStack(dir, Noted{BaseURL: "http://127.0.0.1:1", DatabaseURL: pgtest.DatabaseURL(t), RedisURL: pgtest.RedisURL(t), SigningKey: oneKey})
+	require.NoError(t, err)
+	t.Setenv("STAMPEDE_DATA", dir)
+	t.Setenv("STAMPEDE_URL", server.URL+"/")
+	for _, c := range []struct {
+		args []string
+		said string
+	}{
+		{nil, "The books were not proved: give --data"},
+		{[]string{"--url=" + server.URL, "--data=" + dir}, "the proof"},
+	} {
+		prove := func(context.Context, Stores, int64, []proof.ClientRecord) (Evidence, error) {
+			return Evidence{WriteBooks: func(w io.Writer) error { _, err := io.WriteString(w, "the proof"); return err }}, nil
+		}
+		code, out, errs := carryOut(t.Context(), prove, append([]string{"rush", "--item=1", "--shoppers=1", "--sockets=0"}, c.args...)...)
+		require.Equal(t, "exit code: "+errs, code, 0)
+		require.Contains(t, "the report", out, c.said)
+	}
 }
