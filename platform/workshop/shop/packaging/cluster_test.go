@@ -112,7 +112,7 @@ func TestPackagingCluster(t *testing.T) {
 		})
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "unknown") {
+	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "is not a setting") {
 		t.Errorf("stampede config: %v\n%s", err, out)
 	}
 }
