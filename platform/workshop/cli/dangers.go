@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -78,17 +77,21 @@ func valueOf(flag string, args []string) (value string, given bool) {
 }
 
 // storeSchemes begin the addresses of stores, which are secret only for their password.
-var storeSchemes = []string{"postgres", "postgresql", "redis", "rediss", "unix", "nats", "tls"}
+var storeSchemes = []string{"postgres", "postgresql", "redis", "rediss", "redis-sentinel", "redis-cluster", "unix", "nats", "tls"}
 
-// harmless reports whether a secret setting is the address of a store without a
-// password. Other addresses may be secrets as a whole.
+// harmless reports whether a secret setting is the address of a store, or a list of them,
+// without a password. Other addresses may be secrets as a whole.
 func harmless(value string) bool {
-	u, err := url.Parse(value)
-	if err != nil || !slices.Contains(storeSchemes, u.Scheme) {
-		return false
+	scheme, rest, _ := strings.Cut(value, "://")
+	token := scheme == "nats" || scheme == "tls" // is a user without a password
+	for part := range strings.SplitSeq(rest, "://") {
+		// Whatever a URL's parser refuses, such as a slash in a password, is before the last @, too.
+		user := part[:max(strings.LastIndex(part, "@"), 0)]
+		if strings.Contains(user, ":") || user != "" && token || strings.Contains(part, "password=") {
+			return false
+		}
 	}
-	_, password := u.User.Password()
-	return !password && !u.Query().Has("password")
+	return slices.Contains(storeSchemes, scheme)
 }
 
 // public reports whether an address to listen on is one of the public Internet.

@@ -16,6 +16,7 @@ import (
 // TestAttackDangersAreNamed: each of these started in silence.
 func TestAttackDangersAreNamed(t *testing.T) {
 	t.Parallel()
+	here := httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}
 	for _, c := range []struct {
 		addresses httpx.Addresses
 		args      string
@@ -23,18 +24,23 @@ func TestAttackDangersAreNamed(t *testing.T) {
 		proxies   []string
 		want      string // the flags
 	}{
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --listen=127.0.0.1:8080", true, nil, ""},
+		{here, "serve --listen=127.0.0.1:8080", true, nil, ""},
 		{httpx.Addresses{Listen: ":8080", OpsListen: "10.1.2.3:9180", PublicURL: "https://sale.example.com"}, "serve", false, []string{"10.0.0.0/8"}, ""},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180", PublicURL: "https://sale.example.com"}, "serve", false, nil, "--trusted-proxies"},
 		{httpx.Addresses{Listen: ":8080", OpsListen: "127.0.0.1:9180"}, "serve", true, nil, "--sandbox"},
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve", false, []string{"127.0.0.1"}, "--public-url"},
+		{here, "serve", false, []string{"127.0.0.1"}, "--public-url"},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "8.8.8.8:9180"}, "serve", false, nil, "--ops-listen"},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "[2400::1]:9180"}, "serve", false, nil, "--ops-listen"},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: ":0", PublicURL: "http://sale.example.com"}, "serve", false, nil, "--public-url"},
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --redis-url redis://127.0.0.1:6379/0 --database-url=postgres://u@h/d", false, nil, ""},
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --signing-key=abc --database-url postgres://u:p@h/d", false, nil, "--database-url --signing-key"},
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --backup-to /backups", false, nil, ""},
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --backup-to=s3://k:abc@h/b/p", false, nil, "--backup-to"},
+		{here, "serve --redis-url redis://127.0.0.1:6379/0 --database-url=postgres://u@h/d", false, nil, ""},
+		{here, "serve --signing-key=abc --database-url postgres://u:p@h/d", false, nil, "--database-url --signing-key"},
+		{here, "serve --redis-url redis-cluster://a:6379,b:6379 --nats-url=nats://a:4222,b:4222", false, nil, ""},
+		{here, "serve --redis-url=redis-sentinel://u@a:26379,b:26379/1?master=shop", false, nil, ""},
+		{here, "serve --redis-url=redis-sentinel://:abc@a:26379,b:26379/1?master=shop --nats-url nats://a:4222,abc@b:4222", false, nil, "--nats-url --redis-url"},
+		{here, "serve --nats-url=tls://abc@a:4222 --lock-redis-urls redis://a:1,redis://:abc@b:1,redis://c:1", false, nil, "--lock-redis-urls --nats-url"},
+		{here, "serve --redis-url=redis://:a/c@h:6379 --database-url postgres://h/d?password=abc", false, nil, "--database-url --redis-url"},
+		{here, "serve --backup-to /backups", false, nil, ""},
+		{here, "serve --backup-to=s3://k:abc@h/b/p", false, nil, "--backup-to"},
 	} {
 		var set struct {
 			Base     `embed:""`
