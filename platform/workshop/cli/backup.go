@@ -19,7 +19,7 @@ import (
 
 // Backup is `stampede backup`.
 type Backup struct {
-	To     string `required:"" placeholder:"PLACE" help:"Folder for the backup, a file named by its time, or a bucket as s3://KEY:SECRET@HOST/BUCKET/PREFIX." secret:""`
+	To     string `required:"" env:"STAMPEDE_BACKUP_TO" placeholder:"PLACE" help:"Folder for the backup, a file named by its time, or a bucket as s3://KEY:SECRET@HOST/BUCKET/PREFIX." secret:""`
 	For    string `env:"STAMPEDE_BACKUP_FOR" placeholder:"age1…" help:"Public key that the backup is encrypted for, so that only its private key opens it."`
 	NewKey string `type:"path" placeholder:"FILE" help:"Make a new key: write the private key to this file, and encrypt for it."`
 
@@ -124,7 +124,7 @@ func PostgresTool(name string) (string, error) {
 
 // Restore is `stampede restore`.
 type Restore struct {
-	File string `arg:"" help:"The backup: a file, or s3://KEY:SECRET@HOST/BUCKET/PREFIX/NAME." secret:""`
+	File string `arg:"" env:"STAMPEDE_RESTORE_FROM" help:"The backup: a file, or s3://KEY:SECRET@HOST/BUCKET/PREFIX/NAME." secret:""`
 	Key  string `required:"" type:"existingfile" placeholder:"FILE" help:"The private key that --new-key wrote."`
 
 	Data        string `type:"path" placeholder:"FOLDER" help:"New data folder, for stampede run."`
@@ -190,16 +190,19 @@ func (c *Restore) intoDatabase(ctx context.Context, from *backup.Backup, tool st
 	if err := newFile(c.KeyTo, from.SigningKey); err != nil {
 		return fmt.Errorf("keep the signing key: %w", err)
 	}
-	if err := c.put(ctx, from, tool, c.DatabaseURL); err != nil {
+	if err := from.Restore(ctx, tool, c.DatabaseURL); err != nil {
 		return errors.Join(err, os.Remove(c.KeyTo))
 	}
-	return nil
+	return c.quieten(ctx, c.DatabaseURL)
 }
 
-func (c *Restore) put(ctx context.Context, from *backup.Backup, tool, databaseURL string) error {
-	if err := from.Restore(ctx, tool, databaseURL); err != nil || !c.Trial {
-		return err
+// quieten disables the webhooks of a trial, even after Ctrl-C: the shop is restored already.
+func (c *Restore) quieten(ctx context.Context, databaseURL string) error {
+	if !c.Trial {
+		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
 	conn, err := pgx.Connect(ctx, databaseURL)
 	if err == nil {
 		_, err = conn.Exec(ctx, "UPDATE notify.webhooks SET enabled = false")
@@ -222,7 +225,10 @@ func (c *Restore) intoFolder(ctx context.Context, from *backup.Backup, tool stri
 			err = fmt.Errorf("%w; delete %s before you try again", err, c.Data)
 		}
 	}()
-	if err := c.put(ctx, from, tool, parts.DatabaseURL); err != nil {
+	if err := from.Restore(ctx, tool, parts.DatabaseURL); err != nil {
+		return err
+	}
+	if err := c.quieten(ctx, parts.DatabaseURL); err != nil {
 		return err
 	}
 	_, err = keepStack(parts.DataDir, Noted{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: from.SigningKey})

@@ -229,6 +229,27 @@ func TestMigratePrintsVersions(t *testing.T) {
 	}
 }
 
+// TestBackupAndRestoreByVariables names the places, which may contain a bucket's secret, in the environment. The database
+// is no shop, so that no webhook can be disabled after pg_restore: the key of what is restored stays.
+func TestBackupAndRestoreByVariables(t *testing.T) {
+	dir := t.TempDir()
+	key, signing := filepath.Join(dir, "key"), filepath.Join(dir, "signing")
+	t.Setenv("STAMPEDE_BACKUP_TO", dir)
+	code, _, errs := carryOut(t.Context(), nil, "backup", "--database-url="+pgtest.EmptyDatabaseURL(t), "--signing-key="+oneKey, "--new-key="+key, "--data="+dir)
+	require.Equal(t, "exit code of backup: "+errs, code, 0)
+	files, err := filepath.Glob(filepath.Join(dir, "*.age"))
+	require.NoError(t, err)
+	t.Setenv("STAMPEDE_RESTORE_FROM", files[0])
+	code, _, errs = carryOut(t.Context(), nil, "restore", "--trial", "--key="+key, "--database-url="+pgtest.EmptyDatabaseURL(t), "--key-to="+signing)
+	require.Equal(t, "exit code of restore", code, 1)
+	require.Contains(t, "restore", errs, "the shop is restored, but its webhooks are not disabled")
+	raw, err := os.ReadFile(signing)
+	require.NoError(t, err)
+	require.Equal(t, "the signing key", string(raw), oneKey)
+	_, _, errs = carryOut(t.Context(), nil, "config")
+	require.Equal(t, "unknown variables", strings.Contains(errs, "STAMPEDE_RESTORE_FROM"), false)
+}
+
 // TestInterruptedRushIsNotAFailure: the operator who pressed Ctrl-C knows why it ended.
 func TestInterruptedRushIsNotAFailure(t *testing.T) {
 	t.Parallel()

@@ -62,6 +62,9 @@ func variablesOf(n *kong.Node) []string {
 	for _, f := range n.Flags {
 		known = append(known, f.Envs...)
 	}
+	for _, arg := range n.Positional {
+		known = append(known, arg.Tag.Envs...)
+	}
 	for _, child := range n.Children {
 		known = append(known, variablesOf(child)...)
 	}
