@@ -61,7 +61,7 @@ RUN apk add --no-cache ca-certificates postgresql17-client tzdata \
 COPY --from=build /out/stampede /usr/local/bin/stampede
 # Inside a container no client reaches loopback. The ops listener stays on loopback, for the health check below; set
 # STAMPEDE_OPS_LISTEN to let a scraper in. The folder holds JetStream's files where no NATS URL is given; the default is
-# below the working directory, which here is / and root's.
+# below the account's home directory, in .local/share/stampede/nats.
 ENV STAMPEDE_LISTEN=:8080 STAMPEDE_NATS_DIR=/var/lib/stampede/nats
 VOLUME /var/lib/stampede
 EXPOSE 8080

@@ -94,6 +94,7 @@ generate: $(SQLC) ## Regenerate the sqlc code, the scripts of the shop's pages, 
 
 notices: ## Write the licences of every module in the program to .tools/THIRD_PARTY_NOTICES.txt
 	@.ci/setup go
+	@mkdir -p .tools
 	@.ci/notices > .tools/THIRD_PARTY_NOTICES.txt
 
 check-generated: generate ## Generate and fail if that leaves changes that are not committed
