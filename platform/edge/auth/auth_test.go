@@ -41,20 +41,21 @@ func TestTokensThatAreRefused(t *testing.T) {
 	tokens := auth.NewTokens(key, at(now))
 	good, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Minute)
 	require.NoError(t, err)
-	signType := func(typ any, method jwt.SigningMethod, signKey any, change func(jwt.MapClaims)) string {
+	signWith := func(header string, value any, method jwt.SigningMethod, signKey any, change func(jwt.MapClaims)) string {
 		c := jwt.MapClaims{
 			"iss": "stampede", "aud": "stampede-api", "sub": "7", "role": "shopper",
 			"exp": now.Add(time.Minute).Unix(), "iat_us": now.UnixMicro(),
 		}
 		change(c)
 		token := jwt.NewWithClaims(method, c)
-		token.Header["typ"] = typ
+		token.Header["typ"] = "at+jwt"
+		token.Header[header] = value
 		s, err := token.SignedString(signKey)
 		require.NoError(t, err)
 		return s
 	}
 	sign := func(method jwt.SigningMethod, signKey any, change func(jwt.MapClaims)) string {
-		return signType("at+jwt", method, signKey, change)
+		return signWith("typ", "at+jwt", method, signKey, change)
 	}
 	derived := auth.Derive(key, "access-token")
 	keep := func(jwt.MapClaims) {}
@@ -64,6 +65,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"empty":            "",
 		"garbage":          "a.b.c",
 		"alg none":         sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, keep),
+		"signed, and none": signWith("alg", "none", jwt.SigningMethodHS256, derived, keep),
+		"a rush path's":    sign(jwt.SigningMethodHS256, auth.Derive(key, "rush-path"), keep),
 		"another key":      sign(jwt.SigningMethodHS256, []byte("another key of the shop next door"), keep),
 		"the raw key":      sign(jwt.SigningMethodHS256, key, keep),
 		"another method":   sign(jwt.SigningMethodHS512, derived, keep),
@@ -78,9 +81,9 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"too long a login": sign(jwt.SigningMethodHS256, derived, func(c jwt.MapClaims) {
 			c["login"], c["exp"] = 5, now.Add(auth.LongestLoginLife+time.Second).Unix()
 		}),
-		"a refresh token": signType("rt+jwt", jwt.SigningMethodHS256, derived, keep),
-		"of the type JWT": signType("JWT", jwt.SigningMethodHS256, derived, keep),
-		"without a type":  signType(nil, jwt.SigningMethodHS256, derived, keep),
+		"a refresh token": signWith("typ", "rt+jwt", jwt.SigningMethodHS256, derived, keep),
+		"of the type JWT": signWith("typ", "JWT", jwt.SigningMethodHS256, derived, keep),
+		"without a type":  signWith("typ", nil, jwt.SigningMethodHS256, derived, keep),
 		"altered":         strings.Replace(good, ".", ".A", 1),
 	} {
 		if p, err := tokens.Verify(token); !errors.Is(err, auth.ErrBadToken) {

@@ -116,28 +116,3 @@ func TestPackagingCluster(t *testing.T) {
 		t.Errorf("stampede config: %v\n%s", err, out)
 	}
 }
-
-// TestPackagingKeepalived compares the examples of a virtual address with each other and with nginx's, which answers their
-// checks. keepalived itself reads both in TestPackagingKeepalivedReads, and TestPackagingAddressMoves runs the first one.
-func TestPackagingKeepalived(t *testing.T) {
-	t.Parallel()
-	vrrp, spreads := packagingRead(t, "platform/edge/nginx/keepalived.conf"), packagingRead(t, "platform/edge/nginx/ip_vs.conf")
-	require.Equal(t, "keepalived would end where the kernel has no ip_vs", strings.Contains(vrrp, "\nvirtual_server"), false)
-	require.Equal(t, "with nopreempt a weight never moves the address", strings.Contains(vrrp, "\n    weight "), false)
-	require.Contains(t, "keepalived.conf", vrrp, "http://127.0.0.1/nginx-answers", "vrrp_script nginx_answers {", "track_script {\n        nginx_answers\n",
-		"unicast_src_ip 10.0.0.1\n    unicast_peer {\n        10.0.0.2\n", "virtual_ipaddress {\n        10.0.0.100/32 ")
-	require.Contains(t, "ip_vs.conf", spreads, "virtual_server fwmark 100 {", "lb_kind DR", "-d 10.0.0.100 ", "--dports 80,443 ", "--set-mark 100\n")
-	const asks = `
-            url {
-                path /nginx-answers
-                virtualhost sale.example.com
-                status_code 200
-            }
-            connect_port 80
-`
-	for _, nginx := range []string{"10.0.0.1", "10.0.0.2"} {
-		require.Contains(t, "ip_vs.conf", spreads, "real_server "+nginx+" 0 {\n        weight 1\n        HTTP_GET {"+asks)
-	}
-	require.Contains(t, "nginx's example", packagingRead(t, "platform/edge/nginx/stampede.conf"), "listen 80;", "server_name sale.example.com;",
-		"location = /nginx-answers {\n        access_log off;\n        return 200;\n") // by itself
-}

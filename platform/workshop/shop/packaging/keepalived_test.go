@@ -146,6 +146,11 @@ func TestPackagingKeepalivedReads(t *testing.T) {
 	}
 	require.Contains(t, "of a wrong file", read("lb_algorithm"), "Unknown keyword 'lb_algorithm'")
 	require.Equal(t, "of the examples", read("lb_algo"), "")
+	// No test runs ip_vs.conf. keepalived ends at it where the kernel has no ip_vs, so it is a file of its own.
+	require.Equal(t, "keepalived.conf has a virtual server", strings.Contains(packagingRead(t, "platform/edge/nginx/keepalived.conf"), "\nvirtual_server"), false)
+	const asks = " 0 {\n        weight 1\n        HTTP_GET {\n            url {\n                path /nginx-answers\n                virtualhost sale.example.com\n"
+	require.Contains(t, "ip_vs.conf", packagingRead(t, "platform/edge/nginx/ip_vs.conf"), "-d 10.0.0.100 ", "--dports 80,443 ", "--set-mark 100\n", "virtual_server fwmark 100 {",
+		"lb_kind DR", "real_server 10.0.0.1"+asks, "real_server 10.0.0.2"+asks)
 }
 
 // network is machines on one switch, each a network namespace with its interface eth0.
