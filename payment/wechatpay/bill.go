@@ -85,9 +85,7 @@ func (c *Client) bill(ctx context.Context, d provider.Day, kind string, pass fun
 	path = strings.TrimPrefix(u.RequestURI(), base.Path)
 	var signing error
 	return c.Bills.Stream(ctx, outbound.Request{URL: c.cfg.URL + path, Head: func(h http.Header) {
-		var text string
-		text, signing = c.authorization(http.MethodGet, path, nil)
-		h.Set("Authorization", text)
+		signing = c.authorize(h, http.MethodGet, path, nil)
 	}}, func(r outbound.Reply, body io.Reader) error {
 		if signing != nil || r.Status != http.StatusOK {
 			return errors.Join(signing, fmt.Errorf("the bill has status %d", r.Status))

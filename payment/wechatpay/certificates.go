@@ -39,6 +39,9 @@ type peers struct {
 	mu     sync.RWMutex
 	keys   map[string]*rsa.PublicKey
 	rotate bool // some are platform certificates
+	// named is the public key that requests name, of several the latest: in an id the merchant number is followed by
+	// the date. "" without one.
+	named string
 
 	renewing sync.Mutex
 	due      time.Time // guarded by renewing
@@ -47,7 +50,11 @@ type peers struct {
 func newPeers(configured map[string]*rsa.PublicKey) *peers {
 	p := &peers{keys: maps.Clone(configured)}
 	for id := range configured {
-		p.rotate = p.rotate || !strings.HasPrefix(id, publicKeyPrefix)
+		if strings.HasPrefix(id, publicKeyPrefix) {
+			p.named = max(p.named, id)
+		} else {
+			p.rotate = true
+		}
 	}
 	return p
 }

@@ -179,9 +179,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	err := c.Do(ctx, outbound.Request{
 		URL: c.cfg.URL + path, Body: body, Type: "application/json",
 		Head: func(h http.Header) {
-			var text string
-			text, signing = c.authorization(method, path, body) // again for each attempt: it must be fresh
-			h.Set("Authorization", text)
+			signing = c.authorize(h, method, path, body) // again for each attempt: it must be fresh
 			h.Set("Accept", "application/json")
 		},
 	}, func(r outbound.Reply) error {

@@ -16,7 +16,7 @@ import (
 	"stampede/payment/internal/rsakey"
 )
 
-// Headers of WeChat Pay's replies and callbacks.
+// Headers of WeChat Pay's replies and callbacks, the last one of requests too.
 const (
 	HeaderTimestamp = "Wechatpay-Timestamp"
 	HeaderNonce     = "Wechatpay-Nonce"
@@ -56,11 +56,17 @@ func (c *Client) verify(h http.Header, body []byte) error {
 	return Verify(key, h.Get(HeaderSignature), h.Get(HeaderTimestamp), h.Get(HeaderNonce), string(body))
 }
 
-// authorization signs a request.
-func (c *Client) authorization(method, path string, body []byte) (string, error) {
+// authorize signs a request. It names the public key by which WeChat Pay is to sign the reply: without one, a merchant
+// who has platform certificates too gets replies by those.
+func (c *Client) authorize(h http.Header, method, path string, body []byte) error {
 	nonce, at := rand.Text(), strconv.FormatInt(c.now().Unix(), 10)
 	signature, err := Sign(c.cfg.Key, method, path, at, nonce, string(body))
-	return fmt.Sprintf(`%s mchid=%q,nonce_str=%q,timestamp=%q,serial_no=%q,signature=%q`, Scheme, c.cfg.Merchant, nonce, at, c.cfg.Serial, signature), err
+	h.Set("Authorization", fmt.Sprintf(`%s mchid=%q,nonce_str=%q,timestamp=%q,serial_no=%q,signature=%q`,
+		Scheme, c.cfg.Merchant, nonce, at, c.cfg.Serial, signature))
+	if c.peers.named != "" {
+		h.Set(HeaderSerial, c.peers.named)
+	}
+	return err
 }
 
 // Resource is the encrypted part of a callback.

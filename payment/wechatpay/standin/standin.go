@@ -38,6 +38,7 @@ type Company struct {
 	shop                  *rsa.PublicKey // the merchant's
 	apiKey                []byte
 	keys                  []key        // the company's own
+	certificate           key          // signs the replies to requests that name no public key
 	with                  atomic.Int32 // which of them signs; see Rotate
 	now                   func() time.Time
 	log                   *slog.Logger
@@ -58,6 +59,7 @@ func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, wechatp
 	c := &Company{
 		merchant: "1900000109", app: "wx00000000practice", serial: "PRACTICE0001", shop: &shop.PublicKey,
 		apiKey: []byte(rand.Text() + rand.Text())[:32], now: now, log: log, // an AES-256 key
+		certificate: key{certificateSerial + "9", rsakey.Generate()},
 	}
 	client := wechatpay.Config{
 		Merchant: c.merchant, App: c.app, Serial: c.serial, Key: shop, APIKey: c.apiKey, Peers: make(map[string]*rsa.PublicKey), URL: url + Prefix,
@@ -70,12 +72,15 @@ func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, wechatp
 	return c, client
 }
 
+// certificateSerial begins the serial numbers of the company's certificates.
+const certificateSerial = "5157F09EFDC096DE15EBE81A47057A720000000"
+
 // Certify replaces the company's public keys by platform certificates, and returns the
 // configuration of a client that knows the first of them.
 func (c *Company) Certify(client wechatpay.Config) wechatpay.Config {
 	client.Peers = make(map[string]*rsa.PublicKey)
 	for i := range c.keys {
-		c.keys[i].id = fmt.Sprintf("5157F09EFDC096DE15EBE81A47057A720000000%d", i)
+		c.keys[i].id = fmt.Sprintf("%s%d", certificateSerial, i)
 	}
 	client.Peers[c.keys[0].id] = &c.keys[0].PublicKey
 	return client
@@ -145,7 +150,7 @@ func (c *Company) signed(do func(*http.Request, []byte) (any, error)) http.Handl
 		} else if text, err = json.Marshal(out); err != nil {
 			panic("standin: encode: " + err.Error()) // only structs of strings, numbers and times reach this
 		}
-		c.Head(w.Header(), text)
+		c.sign(w.Header(), text, c.replying(r))
 		w.WriteHeader(status)
 		_, _ = w.Write(text)
 	}
@@ -170,9 +175,25 @@ func (c *Company) authorized(r *http.Request, body []byte) error {
 	return nil
 }
 
-// Head implements sandbox.Dialect, and signs replies.
-func (c *Company) Head(h http.Header, body []byte) {
+// replying is the key that signs the reply to a request: the public key that the request
+// names, else a certificate, as at a merchant who has both.
+func (c *Company) replying(r *http.Request) key {
 	own := c.keys[c.with.Load()]
+	if strings.HasPrefix(own.id, certificateSerial) {
+		return own
+	}
+	for _, k := range c.keys {
+		if k.id == r.Header.Get(wechatpay.HeaderSerial) {
+			return k
+		}
+	}
+	return c.certificate
+}
+
+// Head implements sandbox.Dialect.
+func (c *Company) Head(h http.Header, body []byte) { c.sign(h, body, c.keys[c.with.Load()]) }
+
+func (c *Company) sign(h http.Header, body []byte, own key) {
 	at, nonce := strconv.FormatInt(c.now().Unix(), 10), rand.Text()
 	signature, err := wechatpay.Sign(own.PrivateKey, at, nonce, string(body))
 	if err != nil {
