@@ -163,7 +163,7 @@ func (c *Company) do(ctx context.Context, desk sandbox.Desk, method string, biz 
 				return alipay.Reply{OutTradeNo: p.No}, nil
 			}
 		}
-		return out, cmp.Or[error](err, &refusal{"ACQ.TRADE_STATUS_ERROR", "the trade is " + p.Status})
+		return out, cmp.Or[error](err, &refusal{"ACQ.REASON_ILLEGAL_STATUS", "the trade is " + p.Status})
 	case alipay.MethodRefund:
 		return c.refund(ctx, desk, p, biz)
 	case alipay.MethodRefundQuery:

@@ -59,22 +59,20 @@ var (
 	ErrNoBill  = errors.New("the company has no bill of this day") // nothing moved, or it is too early
 )
 
-// Closed is the state of a payment whose closing at the named company gave err. A company that says that the
-// payment has ended does not say how, so that query asks.
+// Closed is the state of a payment whose closing at the named company gave err. A company refuses to close what has
+// ended, under many codes and without saying how it ended; after any refusal, and after a lost answer, query finds out.
 func Closed(name string, err error, query func() (provider.Status, error)) (provider.Status, error) {
 	switch {
 	case err == nil:
 		return provider.Status{State: provider.Closed}, nil
 	case errors.Is(err, ErrMissing):
 		return provider.Status{State: provider.Missing}, nil
-	case !errors.Is(err, provider.ErrClosed):
+	}
+	st, unknown := query()
+	if unknown != nil || st.State == provider.Open {
 		return provider.Status{}, fmt.Errorf("%s: close: %w", name, err)
 	}
-	st, err := query()
-	if err == nil && st.State == provider.Open {
-		err = fmt.Errorf("%s: close: the payment is still open", name)
-	}
-	return st, err
+	return st, nil
 }
 
 // BillsAfter is how long after its end a day's statement is made by the Chinese

@@ -92,16 +92,10 @@ func (c counter) close(r *http.Request, _ []byte) (any, error) {
 	if err == nil && was == sandbox.StatusOpen {
 		p, err = c.desk.Close(r.Context(), p.No)
 	}
-	switch {
-	case err != nil:
-		return nil, err
-	case p.Status == sandbox.StatusCaptured:
-		return nil, refuse(http.StatusBadRequest, "ORDERPAID", "the order is paid")
-	case was == sandbox.StatusClosed:
-		return nil, refuse(http.StatusBadRequest, "ORDER_CLOSED", "the order is closed")
-	default:
-		return nil, nil
+	if err == nil && (p.Status == sandbox.StatusCaptured || was == sandbox.StatusClosed) {
+		err = refuse(http.StatusForbidden, "TRADE_ERROR", "the order is not open")
 	}
+	return nil, err
 }
 
 func (c counter) refund(r *http.Request, body []byte) (any, error) {
