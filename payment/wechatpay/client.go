@@ -186,13 +186,13 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		if signing != nil {
 			return signing
 		}
-		if r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests {
-			return refusedBy(r)
-		}
 		// A refusal that WeChat Pay could not attribute to a merchant is not signed; it is a mistake in
-		// the settings, and not final.
+		// the settings, and not final. A server in between signs nothing either.
 		if err := c.verify(r.Header, r.Body); err != nil {
 			return fmt.Errorf("%w; it says %v", err, refusedBy(r)) //nolint:errorlint // what an unsigned reply says is not believed
+		}
+		if r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests {
+			return refusedBy(r)
 		}
 		refused = nil
 		switch {

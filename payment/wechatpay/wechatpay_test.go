@@ -2,6 +2,7 @@ package wechatpay_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -177,28 +178,30 @@ func TestWhomItBelieves(t *testing.T) {
 func TestRepliesThatAreNoAnswer(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	mux := chi.NewRouter()
-	forged := func(status int, v any) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(status)
-			_ = json.NewEncoder(w).Encode(v)
-		}
-	}
-	mux.Get("/v3/pay/transactions/out-trade-no/{no}", forged(http.StatusOK, wechatpay.Transaction{TradeState: wechatpay.TradeClosed}))
-	mux.Post("/v3/pay/transactions/out-trade-no/{no}/close", forged(http.StatusNotFound, wechatpay.Problem{Code: "ORDER_NOT_EXIST"}))
-	mux.Post("/v3/refund/domestic/refunds", forged(http.StatusBadRequest, wechatpay.Problem{Code: "PARAM_ERROR"}))
-	srv := httptest.NewServer(mux)
-	t.Cleanup(srv.Close)
-	cfg := s.cfg
-	cfg.URL = srv.URL
-	c := s.client(t, cfg)
 	of := provider.Payment{No: ids.NewFor(7)}
-	_, asked := c.Query(t.Context(), of)
-	_, closed := c.Close(t.Context(), of)
-	_, refunded := c.Refund(t.Context(), provider.Return{RefundNo: ids.NewFor(7), Payment: of, Amount: 1, Captured: 1, Currency: "CNY"})
-	for _, err := range []error{asked, closed, refunded} {
-		if err == nil || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrClosed) {
-			t.Errorf("an unsigned reply gave %v", err)
+	cfg := s.cfg
+	for _, failing := range []int{0, http.StatusTooManyRequests, http.StatusInternalServerError} { // 0: the status that goes with the body
+		mux := chi.NewRouter()
+		forged := func(status int, v any) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(cmp.Or(failing, status))
+				_ = json.NewEncoder(w).Encode(v)
+			}
+		}
+		mux.Get("/v3/pay/transactions/out-trade-no/{no}", forged(http.StatusOK, wechatpay.Transaction{TradeState: wechatpay.TradeClosed}))
+		mux.Post("/v3/pay/transactions/out-trade-no/{no}/close", forged(http.StatusNotFound, wechatpay.Problem{Code: "ORDER_NOT_EXIST"}))
+		mux.Post("/v3/refund/domestic/refunds", forged(http.StatusBadRequest, wechatpay.Problem{Code: "PARAM_ERROR"}))
+		srv := httptest.NewServer(mux)
+		t.Cleanup(srv.Close)
+		cfg.URL = srv.URL
+		c := s.client(t, cfg)
+		_, asked := c.Query(t.Context(), of)
+		_, closed := c.Close(t.Context(), of)
+		_, refunded := c.Refund(t.Context(), provider.Return{RefundNo: ids.NewFor(7), Payment: of, Amount: 1, Captured: 1, Currency: "CNY"})
+		for _, err := range []error{asked, closed, refunded} {
+			if err == nil || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrClosed) {
+				t.Errorf("an unsigned reply, with status %d, gave %v", failing, err)
+			}
 		}
 	}
 	// The company refuses a merchant whose key it does not know; that is a mistake of ours that a person repairs.
