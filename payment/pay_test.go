@@ -45,6 +45,13 @@ func pay(t *testing.T, s *bundle) {
 	require.Equal(t, "the bank takes money after the order's deadline", late, false)
 	again := s.post(user, path, `{"provider":"sandbox"}`)
 	require.Equal(t, "repeated", [...]string{again.Text("pay_url"), again.Text("payment_no")}, [...]string{a.Text("pay_url"), a.Text("payment_no")})
+	const stored = "https://bank.invalid/"
+	for left, want := range map[time.Duration]string{time.Hour: stored, -time.Second: a.Text("pay_url")} {
+		s.exec(`UPDATE payments.payments SET handoff = handoff || jsonb_build_object('url', '`+stored+`', 'until', $2::timestamptz) WHERE payment_no = $1`,
+			a.Text("payment_no"), time.Now().Add(left))
+		again = s.post(user, path, "")
+		require.Equal(t, "repeated with "+left.String()+" left", [...]string{again.Text("pay_url"), again.Text("payment_no")}, [...]string{want, a.Text("payment_no")})
+	}
 
 	s.settlesAt(a.Text("pay_url"), no)
 	require.Equal(t, "ledger rows", read[int](s, `SELECT count(*) FROM payments.ledger WHERE order_no = $1 AND kind = 'capture' AND amount = 9900`, no), 1)

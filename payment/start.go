@@ -183,7 +183,7 @@ func (ck *checkout) begin(ctx context.Context, no ids.ID, user int64, by way) (p
 		}
 		wanted := !other && (by.Provider == "" || by.Provider == p.Provider) && (by.Method == "" || by.Method == p.Method)
 		if prov, here := ck.named[p.Provider]; wanted && here {
-			if p.Handoff.Given() {
+			if p.Handoff.Usable(time.Now()) {
 				return p, nil
 			}
 			created, err := ck.create(ctx, prov, &p, title)

@@ -28,9 +28,9 @@ type Provider interface {
 	Profile() Profile
 	// Create opens a payment and returns what the shopper needs to pay it. A
 	// repeated call for an open payment opens no second one: however many handoffs
-	// there are, they take money once. ErrClosed: the number is closed or captured
-	// already; ErrNoLogin: the method needs Charge.OpenID; ErrRefused: it can never be
-	// created as asked.
+	// there are, they take money once. After Handoff.Until it gives one that is usable
+	// again. ErrClosed: the number is closed or captured already; ErrNoLogin: the method
+	// needs Charge.OpenID; ErrRefused: it can never be created as asked.
 	Create(ctx context.Context, c Charge) (Handoff, error)
 	// Query returns the state of a payment.
 	Query(ctx context.Context, p Payment) (Status, error)
@@ -115,6 +115,8 @@ type Handoff struct {
 	URL   string            `json:"url,omitempty"`   // where to send the browser
 	QR    string            `json:"qr,omitempty"`    // the text of a QR code for the shopper's phone
 	JSAPI map[string]string `json:"jsapi,omitempty"` // the parameters of the payment call inside the provider's app
+	// Until is when it is of no more use and has to be created again; zero: not before the payment expires.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // Is reports whether the handoff is of a kind.
@@ -122,8 +124,10 @@ func (h Handoff) Is(k Kind) bool {
 	return (h.URL != "") == (k == Redirect) && (h.QR != "") == (k == Scan) && (len(h.JSAPI) > 0) == (k == InApp)
 }
 
-// Given reports whether the provider has answered the creation.
-func (h Handoff) Given() bool { return h.URL != "" || h.QR != "" || len(h.JSAPI) > 0 }
+// Usable reports whether the provider has answered the creation and the shopper can still pay with the answer.
+func (h Handoff) Usable(now time.Time) bool {
+	return (h.URL != "" || h.QR != "" || len(h.JSAPI) > 0) && (h.Until.IsZero() || now.Before(h.Until))
+}
 
 // Charge is a payment to be made.
 type Charge struct {

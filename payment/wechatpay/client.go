@@ -29,6 +29,10 @@ const (
 // maxDescriptionBytes and maxReasonBytes are bounds of the API.
 const maxDescriptionBytes, maxReasonBytes = 127, 80
 
+// handoffLife and h5Life are how long a handoff is given out. WeChat Pay takes a code_url and a prepay_id for two hours
+// and an h5_url for five minutes; the rest is for the shopper who has just got it.
+const handoffLife, h5Life = 2*time.Hour - 10*time.Minute, 4 * time.Minute
+
 // Client is WeChat Pay as a payment provider. Safe for concurrent use.
 type Client struct {
 	company.Client
@@ -75,16 +79,19 @@ func (c *Client) Create(ctx context.Context, ch provider.Charge) (provider.Hando
 	if err := c.call(ctx, http.MethodPost, "/v3/pay/transactions/"+string(ch.Method), ask, &out); err != nil {
 		return provider.Handoff{}, fmt.Errorf("wechatpay: create: %w", err)
 	}
+	until := c.now().Add(handoffLife)
 	switch {
 	case ch.Method == Native && out.CodeURL != "":
-		return provider.Handoff{QR: out.CodeURL}, nil
+		return provider.Handoff{QR: out.CodeURL, Until: until}, nil
 	case ch.Method == H5 && out.H5URL != "":
 		if ch.ReturnURL != "" {
 			out.H5URL += "&redirect_url=" + url.QueryEscape(ch.ReturnURL)
 		}
-		return provider.Handoff{URL: out.H5URL}, nil
+		return provider.Handoff{URL: out.H5URL, Until: c.now().Add(h5Life)}, nil
 	case ch.Method == JSAPI && out.PrepayID != "":
-		return c.inside(out.PrepayID)
+		h, err := c.inside(out.PrepayID)
+		h.Until = until
+		return h, err
 	}
 	return provider.Handoff{}, fmt.Errorf("wechatpay: create: the reply has nothing for the method %s", ch.Method)
 }

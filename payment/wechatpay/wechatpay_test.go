@@ -89,6 +89,10 @@ func TestMethods(t *testing.T) {
 		c.Method = method
 		h, err := s.Create(t.Context(), c)
 		require.NoError(t, err)
+		most := map[provider.Method]time.Duration{wechatpay.H5: 5 * time.Minute}
+		if left := time.Until(h.Until); left <= 0 || left >= cmp.Or(most[method], 2*time.Hour) {
+			t.Errorf("%s: usable for %s", method, left)
+		}
 		switch method {
 		case wechatpay.Native:
 			if h.QR == "" || h.URL != "" {
