@@ -1,11 +1,14 @@
 package alipay_test
 
 import (
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,7 +151,12 @@ func TestRepliesThatAreNoAnswer(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	_, stranger := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
+	var unsigned atomic.Pointer[map[string]any]
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if reply := unsigned.Load(); reply != nil {
+			_ = json.NewEncoder(w).Encode(reply)
+			return
+		}
 		text, _ := alipay.SignReply(stranger.Key, r.PostFormValue("method"), alipay.Reply{Code: alipay.CodeFailed, SubCode: "ACQ.TRADE_NOT_EXIST"})
 		_, _ = w.Write(text)
 	}))
@@ -163,6 +171,13 @@ func TestRepliesThatAreNoAnswer(t *testing.T) {
 	for _, err := range []error{asked, closed, refunded} {
 		if err == nil || errors.Is(err, provider.ErrRefused) {
 			t.Errorf("a reply signed by another key gave %v", err)
+		}
+	}
+	// The gateway signs no refusal of an app that it does not know; that is a mistake of ours that a person repairs.
+	for _, name := range []string{"error_response", alipay.ReplyName(alipay.MethodClose)} {
+		unsigned.Store(&map[string]any{name: alipay.Reply{Code: "40002", SubCode: "isv.invalid-app-id"}})
+		if st, err := client(t, cfg).Close(t.Context(), of); err == nil || !strings.Contains(err.Error(), "40002 isv.invalid-app-id") {
+			t.Errorf("an unsigned refusal gave %+v, %v", st, err)
 		}
 	}
 }

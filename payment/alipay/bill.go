@@ -42,7 +42,7 @@ func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
 		if c.now().Before(d.To) {
 			return provider.ErrNotReady
 		}
-		r, err := c.call(ctx, MethodBill, Biz{BillType: "trade", BillDate: d.From.In(company.China).Format(time.DateOnly)})
+		r, err := c.call(ctx, MethodBill, Biz{BillType: "trade", BillDate: d.From.In(company.China).Format(time.DateOnly), Secure: "true"})
 		if errors.Is(err, company.ErrNoBill) {
 			return company.NoBill(c.now(), d)
 		}
@@ -58,6 +58,10 @@ func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
 
 // readBill downloads a bill and passes its lines on until pass wants no more.
 func (c *Client) readBill(ctx context.Context, address string, pass func(provider.Line) bool) (err error) {
+	// The link is signed, and what it leads to is not.
+	if strings.HasPrefix(c.cfg.URL, "https:") && !strings.HasPrefix(address, "https:") {
+		return errors.New("the link to the bill is not https")
+	}
 	file, err := os.CreateTemp("", "alipay-bill-*.zip")
 	if err != nil {
 		return err

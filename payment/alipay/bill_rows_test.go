@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"stampede/payment/internal/company"
 	"stampede/payment/provider"
+	"stampede/platform/base/clock"
 	"stampede/platform/workshop/require"
 )
 
@@ -51,4 +53,22 @@ func TestUnpackedBillIsBounded(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	require.ErrorIs(t, read(ctx, 1<<30), context.Canceled) // after the fetch was given up
+}
+
+// The documents and the gateway write these codes differently.
+func TestDaysWithoutABill(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"isp.bill_not_exist", "BILL_NOT_EXIST", "NO_BILL_DATA", "isp.no_bill_data", "BILL_DATE_BEFORE_REGISTRATION"} {
+		require.ErrorIs(t, refused(Reply{SubCode: code}), company.ErrNoBill)
+	}
+}
+
+// A gateway by https gives no bill away by http.
+func TestBillByPlainHTTPIsRefused(t *testing.T) {
+	t.Parallel()
+	c := New(Config{URL: "https://gateway.invalid"}, clock.System{})
+	t.Cleanup(c.CloseIdleConnections)
+	if err := c.readBill(t.Context(), "http://127.0.0.1:1/bill.zip", nil); err == nil || !strings.Contains(err.Error(), "https") {
+		t.Errorf("the bill is downloaded: %v", err)
+	}
 }

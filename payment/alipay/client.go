@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -182,7 +183,7 @@ func (c *Client) call(ctx context.Context, method string, biz Biz) (r Reply, err
 // refused returns the error that a reply reports.
 func refused(r Reply) error {
 	said := fmt.Errorf("%s: %s", r.SubCode, r.SubMsg)
-	if strings.HasSuffix(r.SubCode, "bill_not_exist") {
+	if slices.Contains(noBill, strings.ToUpper(strings.TrimPrefix(r.SubCode, "isp."))) {
 		return fmt.Errorf("%w: %w", company.ErrNoBill, said)
 	}
 	if kind := refusals[r.SubCode]; kind != nil {
@@ -190,6 +191,9 @@ func refused(r Reply) error {
 	}
 	return said // ACQ.SYSTEM_ERROR, ACQ.SELLER_BALANCE_NOT_ENOUGH and others: time or a person repairs them
 }
+
+// noBill are the codes for a day without a bill, as the documents write them; the gateway writes isp.bill_not_exist.
+var noBill = []string{"BILL_NOT_EXIST", "NO_BILL_DATA", "BILL_DATE_BEFORE_REGISTRATION"}
 
 // refusals are the codes that say what became of a request.
 var refusals = map[string]error{

@@ -3,7 +3,6 @@ package alipay
 import (
 	"crypto/rsa"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -55,6 +54,7 @@ type Biz struct {
 	QueryOptions []string `json:"query_options,omitempty"`
 	BillType     string   `json:"bill_type,omitempty"`
 	BillDate     string   `json:"bill_date,omitempty"`
+	Secure       string   `json:"secure,omitempty"` // "true": the link to the bill is https
 }
 
 // Reply is the object of a reply, for every method.
@@ -132,7 +132,12 @@ func readReply(key *rsa.PublicKey, method string, text []byte) (r Reply, err err
 	}
 	var signature string
 	if err := json.Unmarshal(all["sign"], &signature); err != nil {
-		return r, errors.New("alipay: the reply is not signed")
+		// So are refusals of an app or of a key. What they say is for the person who repairs that, and decides nothing.
+		var said Reply
+		for _, name := range []string{"error_response", ReplyName(method)} {
+			_ = json.Unmarshal(all[name], &said) // one of them is there
+		}
+		return r, fmt.Errorf("alipay: the reply is not signed; it says %s %s", said.Code, said.SubCode)
 	}
 	body := all[ReplyName(method)]
 	if err := rsakey.Verify(key, signature, body); err != nil {

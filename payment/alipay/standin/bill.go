@@ -20,18 +20,28 @@ import (
 // billPath is where bills are downloaded; as there, the address is all that it needs.
 const billPath = sandbox.Prefix + "/alipay/bill.zip"
 
+// plainURL is the site of the links that the company gives unless it is asked for secure ones. Here it leads nowhere.
+const plainURL = "http://dwbillcenter.invalid"
+
 // bill says where the bill of a day is. A day without movements has none.
-func (c *Company) bill(ctx context.Context, desk sandbox.Desk, date string) (out alipay.Reply, err error) {
+func (c *Company) bill(ctx context.Context, desk sandbox.Desk, biz alipay.Biz) (out alipay.Reply, err error) {
 	missing := &refusal{"isp.bill_not_exist", "there is no such bill"}
-	from, err := time.ParseInLocation(time.DateOnly, date, company.China)
+	from, err := time.ParseInLocation(time.DateOnly, biz.BillDate, company.China)
 	if err != nil {
 		return out, missing
 	}
 	rows, err := desk.Movements(ctx, provider.Day{From: from, To: from.AddDate(0, 0, 1)}, sandbox.Mark{}, 1)
-	if _, early := errors.AsType[*sandbox.RefusalError](err); early || err == nil && len(rows) == 0 {
+	if _, early := errors.AsType[*sandbox.RefusalError](err); early {
 		return out, missing
 	}
-	return alipay.Reply{BillDownloadURL: c.url + billPath + "?date=" + date}, err
+	if err == nil && len(rows) == 0 {
+		return out, &refusal{"NO_BILL_DATA", "nothing moved"}
+	}
+	site := plainURL
+	if biz.Secure == "true" {
+		site = c.url
+	}
+	return alipay.Reply{BillDownloadURL: site + billPath + "?date=" + biz.BillDate}, err
 }
 
 // download sends the archive of a day's bill.

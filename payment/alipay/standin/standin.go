@@ -145,7 +145,7 @@ func (c *Company) answer(w http.ResponseWriter, r *http.Request, desk sandbox.De
 // do performs one operation.
 func (c *Company) do(ctx context.Context, desk sandbox.Desk, method string, biz alipay.Biz) (out alipay.Reply, err error) {
 	if method == alipay.MethodBill {
-		return c.bill(ctx, desk, biz.BillDate)
+		return c.bill(ctx, desk, biz)
 	}
 	p, known, err := desk.Payment(ctx, biz.OutTradeNo)
 	if err != nil {
