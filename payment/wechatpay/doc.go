@@ -23,6 +23,10 @@
 //   - A refund that WeChat Pay calls ABNORMAL (a closed card, for example) has failed:
 //     the money stays with the merchant.
 //   - A payment that was refunded is still a capture.
+//   - An "h5" payment works from a page of the domain that the merchant registered for H5
+//     payments (H5支付域名): WeChat's page compares the Referer with it.
+//   - An h5_url is good for five minutes, a code_url and a prepay_id for two hours. The same
+//     payment may be created again.
 //   - The statement is the bills of payments and of refunds (v3/bill/tradebill), made by
 //     ten in the morning of the next day, in China's time. A day without movements has none.
 //

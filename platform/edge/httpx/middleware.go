@@ -231,9 +231,10 @@ func statusBegun(w http.ResponseWriter) int {
 // The headers that every answer carries. The slices are shared by all answers, which
 // costs an attempt less than a new one for each; Set replaces them, and Add copies.
 var (
-	nosniff    = []string{"nosniff"}
-	noReferrer = []string{"no-referrer"}
-	ownOpener  = []string{"same-origin"}
+	nosniff   = []string{"nosniff"}
+	ownOpener = []string{"same-origin"}
+	// Other sites learn the origin alone. WeChat Pay's h5 page and a verifier's widget refuse to work without it.
+	originOnly = []string{"strict-origin"}
 	// A year without http. Other names of the shop's domain decide for themselves.
 	onlyHTTPS = []string{"max-age=31536000"}
 )
@@ -261,8 +262,8 @@ func content(rushURL string, other ThirdParty) string {
 	return policy
 }
 
-// AllowThirdParty wraps the handler of a page that runs a script of others, who get to
-// know the site that it runs on. A zero ThirdParty changes nothing.
+// AllowThirdParty wraps the handler of a page that runs a script of others. A zero
+// ThirdParty changes nothing.
 func (rt *Router) AllowThirdParty(other ThirdParty, next http.HandlerFunc) http.HandlerFunc {
 	if other == (ThirdParty{}) {
 		return next
@@ -270,7 +271,6 @@ func (rt *Router) AllowThirdParty(other ThirdParty, next http.HandlerFunc) http.
 	policy := content(rt.with.RushURL, other)
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)
-		w.Header().Set("Referrer-Policy", "strict-origin")
 		next(w, r)
 	}
 }
@@ -288,7 +288,7 @@ func (rt *Router) secured(next http.HandlerFunc) http.HandlerFunc {
 
 func (rt *Router) setSecurity(h http.Header) {
 	h["X-Content-Type-Options"] = nosniff
-	h["Referrer-Policy"] = noReferrer
+	h["Referrer-Policy"] = originOnly
 	h["Cross-Origin-Opener-Policy"] = ownOpener
 	h["Content-Security-Policy"] = rt.content
 	if rt.overTLS {
