@@ -288,22 +288,22 @@ FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id JOIN seckill
 WHERE i.id = @item_id;
 
 -- name: UsersInSeveralExclusiveActivities :many
--- I3: users with live orders of two exclusive activities at the same time. A terminated activity has ended when it was
--- terminated, its last change; an order of the other one that was placed later is no violation. Nor is an order that was
--- paid late from the backup: its user was free to take part in another activity while it was closed. The orders are
--- the order module's, read for the check only.
+-- I3: users with live orders of two exclusive activities at the same time. An activity binds its users until its end, and
+-- a terminated one has ended when it was terminated; an order of the other one that was placed later is no violation. Nor
+-- is an order that was paid late from the backup: its user was free to take part in another activity while it was closed.
+-- The orders are the order module's, read for the check only.
 WITH span AS (
-    SELECT id, starts_at, status = 'terminated' AS terminated,
+    SELECT id, starts_at,
            CASE status WHEN 'terminated' THEN least(ends_at, updated_at) ELSE ends_at END AS ends_at
     FROM seckill.activities WHERE exclusive AND status IN ('running', 'ended', 'terminated')
 )
 SELECT x.user_id, a.id AS one, b.id AS other
 FROM span a
 JOIN span b ON b.id > a.id AND b.starts_at < a.ends_at AND a.starts_at < b.ends_at
-JOIN orders.orders x ON x.activity_id = a.id AND (NOT b.terminated OR x.created_at < b.ends_at)
+JOIN orders.orders x ON x.activity_id = a.id AND x.created_at < b.ends_at
      AND x.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed') AND x.reason <> 'backup'
 JOIN orders.orders y ON y.activity_id = b.id AND y.user_id = x.user_id AND y.bucket = x.bucket
-     AND (NOT a.terminated OR y.created_at < a.ends_at)
+     AND y.created_at < a.ends_at
      AND y.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed') AND y.reason <> 'backup'
 GROUP BY x.user_id, a.id, b.id ORDER BY x.user_id, a.id, b.id LIMIT @most;
 

@@ -236,7 +236,7 @@ func TestExclusiveActivitiesShareNoUser(t *testing.T) {
 	d := setup(t).instance()
 	exclusive := func(activity, _, _ map[string]any) { activity["exclusive"] = true }
 	a, b, later, open := d.Publish(-time.Minute, exclusive), d.Publish(-time.Minute, exclusive), d.Publish(24*time.Hour, exclusive), d.Publish(-time.Minute)
-	terminated := d.Publish(-time.Minute, exclusive)
+	terminated, short := d.Publish(-time.Minute, exclusive), d.Publish(-time.Minute, exclusive)
 	d.SQL(`UPDATE seckill.activities SET status = 'running'`)
 	order := func(user int64, s seckilltest.Sale, status string) {
 		t.Helper()
@@ -258,6 +258,9 @@ func TestExclusiveActivitiesShareNoUser(t *testing.T) {
 	order(5, terminated, "paid")
 	d.SQL(`UPDATE seckill.activities SET status = 'terminated', updated_at = clock_timestamp() WHERE id = $1`, terminated.Activity)
 	order(5, b, "paid") // after its end
+	order(7, short, "paid")
+	d.SQL(`UPDATE seckill.activities SET ends_at = clock_timestamp() WHERE id = $1`, short.Activity)
+	order(7, b, "paid") // likewise
 	for _, c := range plan.Checks(d.DB, d.Stock) {
 		if c.ID != "I3" {
 			continue
