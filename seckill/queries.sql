@@ -40,9 +40,10 @@ SELECT * FROM seckill.activities
 WHERE (@before::bigint = 0 OR id < @before) AND (@status::text = '' OR status = @status)
 ORDER BY id DESC LIMIT @row_limit;
 
--- The sessions or items of the activity changed: views and catalogues are stale.
+-- The sessions or items of the activity changed: views and catalogues are stale. A terminated activity keeps the time of
+-- its last change, which is when it was terminated: its sessions ended then.
 -- name: TouchActivity :exec
-UPDATE seckill.activities SET revision = revision + 1, updated_at = now() WHERE id = $1;
+UPDATE seckill.activities SET revision = revision + 1, updated_at = CASE status WHEN 'terminated' THEN updated_at ELSE now() END WHERE id = $1;
 
 -- name: DeleteActivity :exec
 DELETE FROM seckill.activities WHERE id = $1;

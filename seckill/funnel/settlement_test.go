@@ -121,6 +121,18 @@ func TestSessionIsSettled(t *testing.T) {
 	if a = alarms(); len(a) != 3 || a[0].Code != settlement.Unproved.Code || !strings.Contains(a[0].Detail, "no connection") {
 		t.Errorf("alarms %+v", a)
 	}
+
+	// A terminated session ended when it was terminated, also after its backup was moved.
+	d.Clock.Set(0)
+	s = d.Publish(-time.Minute)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/terminate", nil)
+	d.SQL(`UPDATE seckill.activities SET updated_at = updated_at - interval '20 minutes' WHERE id = $1::bigint`, s.Activity)
+	before, run := settled(s.Activity), proofs()
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.Item+"/backup", `{"units":3}`)
+	d.Clock.Set(20 * time.Minute)
+	step()
+	require.Equal(t, "the settlement after a move", list(s.Activity), []any{before})
+	require.Equal(t, "proofs after a move", proofs(), run)
 }
 
 // heldStock is stock of which an item has a unit that an order may still pay.

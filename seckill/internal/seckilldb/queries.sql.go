@@ -1997,10 +1997,11 @@ func (q *Queries) TellSessions(ctx context.Context, atMost int32) ([]TellSession
 }
 
 const touchActivity = `-- name: TouchActivity :exec
-UPDATE seckill.activities SET revision = revision + 1, updated_at = now() WHERE id = $1
+UPDATE seckill.activities SET revision = revision + 1, updated_at = CASE status WHEN 'terminated' THEN updated_at ELSE now() END WHERE id = $1
 `
 
-// The sessions or items of the activity changed: views and catalogues are stale.
+// The sessions or items of the activity changed: views and catalogues are stale. A terminated activity keeps the time of
+// its last change, which is when it was terminated: its sessions ended then.
 func (q *Queries) TouchActivity(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, touchActivity, id)
 	return err
