@@ -237,7 +237,7 @@ func (d *difference) item(location, path string, in *plan.ItemDraft, old *seckil
 		detail.Description, detail.Images = in.Detail.Description, append(detail.Images, in.Detail.Images...)
 		d.flaws.Detail(location+".detail", in.Detail)
 	}
-	d.flaws.Item(location, &row, in.SalePrice.Currency)
+	d.flaws.Item(location, &row, old, in.SalePrice.Currency)
 	d.places[inventory.ItemSubject(row.ID)] = location
 	t := &d.target.Sessions[len(d.target.Sessions)-1]
 	t.Items = append(t.Items, row)

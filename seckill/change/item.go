@@ -128,7 +128,7 @@ func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.
 	before := b.Stock()
 	row, saleCurrency := in.over(old)
 	var f plan.Flaws
-	f.Item("body", &row, saleCurrency)
+	f.Item("body", &row, &old, saleCurrency)
 	if c.onlyCorrections() {
 		if err := c.correctItem("body", old, row); err != nil {
 			return out, err

@@ -29,7 +29,9 @@ func (d *instance) planned(item string) string {
 func TestBackupIsPlanned(t *testing.T) {
 	t.Parallel()
 	d := setup(t).instance()
-	s := d.Draft(time.Hour, func(_, _, item map[string]any) { item["backup"] = 2 })
+	s := d.Draft(time.Hour, func(activity, session, item map[string]any) {
+		item["backup"], activity["external_id"], session["external_id"], item["external_id"] = 2, "a", "s", "i"
+	})
 	path := "/api/v1/admin/items/" + s.Item
 	must := func(what, want string) {
 		t.Helper()
@@ -51,6 +53,13 @@ func TestBackupIsPlanned(t *testing.T) {
 	if err := json.Unmarshal(clone.Raw, &cloned); err != nil || cloned.Sessions[0].Items[0].Backup != 1 {
 		t.Errorf("the clone: %v, %s", err, clone.Raw)
 	}
+	// An item of which no unit is on sale is edited like any other, but not to have none.
+	d.Do(http.StatusOK, http.MethodPost, path+"/backup", `{"units":12}`)
+	must("all held back", "stock 0 backup 13, of 13 are 0 available and 13 held back")
+	d.Do(http.StatusOK, http.MethodPatch, path, `{"version":4,"title":"B"}`)
+	d.leaves("what GET answers of it", nothing, func() { d.put(http.StatusOK, "a", d.document("a")) })
+	d.Do(http.StatusOK, http.MethodPatch, path, `{"version":5,"stock":1}`)
+	d.Do(http.StatusUnprocessableEntity, http.MethodPatch, path, `{"version":6,"stock":0}`)
 }
 
 // TestMoveBackup moves units in both directions while the sale runs: no more than

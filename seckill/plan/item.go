@@ -53,15 +53,15 @@ var currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
 // ItemDraft checks an item that is created.
 func (f *Flaws) ItemDraft(location string, in *ItemDraft) {
 	row := in.Row()
-	f.Item(location, &row, in.SalePrice.Currency)
+	f.Item(location, &row, nil, in.SalePrice.Currency)
 	if in.Detail != nil {
 		f.Detail(location+".detail", in.Detail)
 	}
 }
 
-// Item checks what an operator sets on an item; saleCurrency is the currency
-// given with the sale price.
-func (f *Flaws) Item(location string, i *seckilldb.SeckillItem, saleCurrency string) {
+// Item checks what an operator sets on an item that was before, nil of a new one; saleCurrency
+// is the currency given with the sale price.
+func (f *Flaws) Item(location string, i, before *seckilldb.SeckillItem, saleCurrency string) {
 	f.Text(location+".sku", i.Sku, 1, maxSKURunes)
 	f.Text(location+".title", i.Title, 1, maxTitleRunes)
 	f.Text(location+".spec", i.Spec, 0, maxSpecRunes)
@@ -76,7 +76,9 @@ func (f *Flaws) Item(location string, i *seckilldb.SeckillItem, saleCurrency str
 		fault.T("The sale price is no more than the list price.", "秒杀价不能高于原价。"))
 	f.Add(i.Stock >= 0 && i.Stock <= MaxStock, location+".stock", i.Stock,
 		fault.T("The stock is 0 to {most} units.", "库存为 0 至 {most}。", "most", MaxStock))
-	f.Add(i.Unlimited || i.Stock > 0, location+".stock", i.Stock,
+	// All units of an item may have been taken off or moved to its backup, and its texts are corrected then too.
+	counted := before == nil || i.Stock != before.Stock || i.Unlimited != before.Unlimited
+	f.Add(i.Unlimited || i.Stock > 0 || !counted, location+".stock", i.Stock,
 		fault.T("An item has at least one unit in stock, or is unlimited.", "库存至少为 1，或设为不限量。"))
 	f.Add(!i.Unlimited || i.Stock == 0, location+".stock", i.Stock,
 		fault.T("An unlimited item has no stock to count; leave it out.", "不限量商品请留空库存。"))
