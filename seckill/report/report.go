@@ -183,7 +183,7 @@ func advise(r *Report) []Advice {
 		difference += max(i.Difference, -i.Difference)
 		units += i.Units
 		if !i.Unlimited && i.EmptiedAt == nil {
-			left += max(0, i.Units-i.Sold-i.Held)
+			left += max(0, i.Units-i.Sold-i.Held-i.WrittenOff)
 		}
 		quick = quick || i.SecondsToEmpty != nil && *i.SecondsToEmpty < soon.Seconds()
 	}

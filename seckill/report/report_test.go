@@ -13,7 +13,7 @@ import (
 
 var opens = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
-// sample is a sale of 10 units of which four came back, one was sold again and one written off.
+// sample is a sale of 10 units of which four came back, one was sold again, one written off and one left.
 func sample() *Report {
 	counts := tally.Counts{
 		"answers": {"queued": 11, "repeated": 1, "all-held": 50, "too-hot": 38}, "orders": {"created": 11, "paid": 8, "retaken": 1, "closed-timeout": 3, "closed-withdrawn": 1},
@@ -22,7 +22,7 @@ func sample() *Report {
 	took := 1.5
 	return &Report{
 		SessionID: 3, Name: "Night <sale>", OpensAt: opens, ClosesAt: opens.Add(time.Hour), MadeAt: opens.Add(2 * time.Hour), Funnel: counts, Step: 1,
-		Items: []ItemOutcome{{ID: 5, Title: "Phone", Units: 10, SecondsToEmpty: &took, EmptiedAt: &opens, Sold: 9, Left: 12345, WrittenOff: 1, Counts: counts}},
+		Items: []ItemOutcome{{ID: 5, Title: "Phone", Units: 10, SecondsToEmpty: &took, EmptiedAt: &opens, Sold: 8, Left: 12345, WrittenOff: 1, Counts: counts}},
 		Curve: []CurveStep{{At: opens, Granted: 11, Refused: 70, Created: 11}, {At: opens.Add(time.Minute), Refused: 18, Paid: 9, Unpaid: 3}},
 	}
 }
@@ -55,6 +55,11 @@ func TestFinishComputesEndsLatencyAndAdvice(t *testing.T) {
 	r.Funnel["answers"]["too-hot"], r.Funnel["answers"]["wait-your-turn"] = 0, 38
 	r.Finish()
 	require.Equal(t, "advice with units left and a line", r.Advice[0].Code, "rate-too-low")
+	last := func() Advice { return r.Advice[len(r.Advice)-1] }
+	require.Equal(t, "what was left", []any{last().Code, last().En[:1]}, []any{"stock-left", "1"})
+	r.Items[0].Sold++ // the unit that was written off is not left
+	r.Finish()
+	require.Equal(t, "advice with none left", last().Code, "many-unpaid")
 }
 
 func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {
