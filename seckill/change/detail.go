@@ -23,10 +23,11 @@ func (s *Service) detailRoutes(api httpx.API) {
 }
 
 func (s *Service) readDetail(ctx context.Context, id int64) (plan.WrittenDetail, error) {
-	if _, err := readItem(ctx, s.deps.DB, id); err != nil {
-		return plan.WrittenDetail{}, err
+	q := seckilldb.New(s.deps.DB)
+	if _, err := q.Item(ctx, id); err != nil {
+		return plan.WrittenDetail{}, plan.OrNotFound(err, plan.ErrNoItem, "read item")
 	}
-	return plan.DetailOf(ctx, seckilldb.New(s.deps.DB), id)
+	return plan.DetailOf(ctx, q, id)
 }
 
 func setDetail(ctx context.Context, c *change, id int64, in plan.WrittenDetail) (plan.WrittenDetail, error) {

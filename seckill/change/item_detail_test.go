@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,11 +18,17 @@ import (
 // the sale runs, and copies them with a clone.
 func TestShoppersReadDetails(t *testing.T) {
 	t.Parallel()
-	d := setup(t).instance()
+	var asked *atomic.Int64
+	d := setup(t).instance(func(_ *plan.Config, deps *Deps) { deps.DB, asked = seckilltest.Statements(t, deps.DB) })
 	s := d.Draft(-time.Minute)
 	detail, rules, shown := "/api/v1/admin/items/"+s.Item+"/detail", "/api/v1/admin/activities/"+s.Activity+"/rules", "/api/v1/items/"+s.Item+"/detail"
 	if r := d.Do(http.StatusOK, http.MethodGet, detail, nil); r.Text("description") != "" || len(r.Doc["images"].([]any)) != 0 {
 		t.Errorf("before it is written: %s", r.Raw)
+	}
+	for path, want := range map[string]int64{detail: 2, "/api/v1/admin/items/" + s.Item + "/admission": 1} { // its reservations, which may be many, are not counted
+		asked.Store(0)
+		d.Do(http.StatusOK, http.MethodGet, path, nil)
+		require.Equal(t, "statements of "+path, asked.Load(), want)
 	}
 	d.leaves("writing", "[item.detail activity.rules] and 0 events", func() {
 		for range 2 { // the same again changes nothing
