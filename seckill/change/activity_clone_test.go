@@ -131,6 +131,10 @@ func TestClonedSeriesIsIndependent(t *testing.T) {
 			t.Errorf("%s: repeating the clone's first: %s", name, r.Raw)
 		}
 	}
+	// Sessions that move past midnight, as their activity does not, are repeated from their own days.
+	late := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/clone", `{"starts_at":"2026-04-01T19:00:00Z"}`)
+	r := d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/sessions/"+late.ID(t, "sessions", 0, "id")+"/repeat", `{"last_day":"2026-04-11"}`)
+	require.Equal(t, "days of sessions from 01:00", []any{len(r.Doc["created"].([]any)), len(r.Doc["existing"].([]any))}, []any{1, 2})
 }
 
 // TestWrongClones checks that a refused clone names the mistake and records

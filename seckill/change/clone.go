@@ -105,14 +105,18 @@ func shifted(b *plan.Activity, in *activityCloning, zone *time.Location) *plan.A
 	}
 	a.Name, a.ExternalID = pg.ValueOr(in.Name, a.Name), nil // the id is the original's
 	a.StartsAt, a.EndsAt = shiftSpan(a.StartsAt, a.EndsAt, by, zone)
-	// Shift by calendar days and not session by session, so that the days of a series stay equally far
-	// apart.
-	days := dayOf(a.StartsAt, zone).Sub(dayOf(b.StartsAt, zone))
+	// Shift by the calendar days of a series' first session and not session by session, so that the days
+	// of the series stay equally far apart.
+	days := map[int64]time.Duration{} // by series
 	out := &plan.Activity{SeckillActivity: a}
 	for _, t := range b.Sessions {
+		before, series := dayOf(t.OpensAt, zone), seriesOf(&t.SeckillSession)
 		t.OpensAt, t.ClosesAt = shiftSpan(t.OpensAt, t.ClosesAt, by, zone)
 		shiftReservation(&t.SeckillSession, by, zone)
-		t.RepeatDay.Time = t.RepeatDay.Time.Add(days)
+		if _, known := days[series]; !known {
+			days[series] = dayOf(t.OpensAt, zone).Sub(before)
+		}
+		t.RepeatDay.Time = t.RepeatDay.Time.Add(days[series])
 		out.Sessions = append(out.Sessions, t)
 		// If the clocks are put forward over one end of the activity but not over its session's, the session
 		// could start or end outside the activity by that hour.
