@@ -75,10 +75,12 @@ func TestReportOfASession(t *testing.T) {
 	d := setup(t)
 	s := d.Publish(time.Hour)
 	d.SQL(`UPDATE seckill.sessions SET opens_at = now() - interval '3 days', closes_at = now() - interval '3 days' + interval '1 hour'`)
+	d.SQL(`UPDATE seckill.activities SET payment_window_seconds = 60 * 3600`)
 	d.SQL(`INSERT INTO platform.tally_totals (subject, counts) VALUES ($1::bigint, '{"answers":{"queued":10,"sold-out":90},"orders":{"created":10,"paid":8}}')`, s.Item)
 	alarms := `INSERT INTO platform.alarms (code, subject, severity, next_action, opened_at, last_seen)
 		SELECT $1, 'n ' || n, 'warning', 'Wait.', now() - $2::interval, now() - $3::interval FROM generate_series(1, $4::int) AS n`
 	d.SQL(alarms, "of-its-time", "3 days", "70 hours", 2)
+	d.SQL(alarms, "while-paying", "23 hours", "22 hours", 1)
 	d.SQL(alarms, "over-before", "4 days", "90 hours", 1)
 	d.SQL(alarms, "much-later", "1 hour", "0 s", maxAlarms+1)
 
@@ -88,7 +90,7 @@ func TestReportOfASession(t *testing.T) {
 	r.Want(t, "a report", http.StatusOK, "")
 	require.Equal(t, "orders", []any{orders["attempts"], orders["created"], orders["paid"]}, []any{100.0, 10.0, 8.0})
 	list, _ := r.Doc["alarms"].([]any)
-	if len(list) != 2 || list[0].(map[string]any)["code"] != "of-its-time" {
+	if len(list) != 3 || list[0].(map[string]any)["code"] != "while-paying" || list[1].(map[string]any)["code"] != "of-its-time" {
 		t.Errorf("alarms %v", list)
 	}
 	d.SQL(`UPDATE seckill.sessions SET closes_at = now() + interval '1 hour'`)

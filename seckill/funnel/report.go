@@ -113,7 +113,8 @@ func (s *Service) Report(ctx context.Context, id int64) (*report.Report, error) 
 		r.Items = append(r.Items, item)
 	}
 	// Orders end after the session: paid or closed within their payment window.
-	until := closes.Add(24 * time.Hour)
+	window := plan.PayWindow(&activity, &seckilldb.SeckillSession{OpensAt: opens, ClosesAt: time.Time(session.ClosesAt)})
+	until := closes.Add(max(24*time.Hour, window))
 	if r.MadeAt.Before(until) {
 		until = r.MadeAt
 	}
