@@ -8,10 +8,10 @@ const away = () => Object.assign(new Error(t("checkAway")), { code: "check-away"
 
 const scripts = {};
 const load = (src) => (scripts[src] ??= new Promise((done, fail) => {
-  const script = el("script", { src, onload: done });
+  const script = el("script", { src, onload: (loaded) => { clearTimeout(late); done(loaded); } });
   const lost = () => { delete scripts[src]; script.remove(); fail(away()); };
   script.onerror = lost;
-  setTimeout(lost, patience); // nothing happens if it has loaded
+  const late = setTimeout(lost, patience);
   document.head.append(script);
 }).then((loaded) => { scripts[src] = loaded; }));
 
