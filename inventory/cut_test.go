@@ -11,6 +11,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
 )
 
@@ -21,29 +22,18 @@ type observed struct {
 	between func()
 }
 
-func (o *observed) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (o *observed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "hscan" {
-			o.steps++
-			if o.between != nil {
-				o.between()
-			}
+func (o *observed) around(_ context.Context, cmds []redis.Cmder, next func() error) error {
+	if cmds[0].Name() == "hscan" {
+		o.steps++
+		if o.between != nil {
+			o.between()
 		}
-		defer o.note(cmd)
-		return next(ctx, cmd)
 	}
+	defer o.note(cmds)
+	return next()
 }
 
-func (o *observed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		defer o.note(cmds...)
-		return next(ctx, cmds)
-	}
-}
-
-func (o *observed) note(cmds ...redis.Cmder) {
+func (o *observed) note(cmds []redis.Cmder) {
 	for _, cmd := range cmds {
 		size := 0
 		switch c := cmd.(type) {
@@ -67,7 +57,7 @@ func (b *bundle) reader() (*Service, *observed) {
 	b.t.Helper()
 	seen := new(observed)
 	client := redis.NewClient(b.rdb.Options())
-	client.AddHook(seen)
+	client.AddHook(redistest.Around(seen.around))
 	b.t.Cleanup(func() { _ = client.Close() })
 	s := b.instance()
 	s.store.Redis = client

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
 )
 
@@ -64,36 +65,19 @@ func TestItemsOnSaleAreNotCutBetweenShards(t *testing.T) {
 	}
 }
 
-// afterCall does something between the answer of Redis to a command, or to the first of a pipeline, and its caller.
-type afterCall func(cmd redis.Cmder)
-
-func (afterCall) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (do afterCall) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
+// through is another process, which does something between the answer of Redis to a command, or to the first of a
+// pipeline, and its caller.
+func (b *bundle) through(do func(cmd redis.Cmder)) *Service {
+	b.t.Helper()
+	client := redis.NewClient(b.rdb.Options())
+	b.t.Cleanup(func() { require.NoError(b.t, client.Close()) })
+	client.AddHook(redistest.Around(func(_ context.Context, cmds []redis.Cmder, next func() error) error {
+		err := next()
 		if err == nil {
 			do(cmds[0])
 		}
 		return err
-	}
-}
-
-func (do afterCall) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err == nil {
-			do(cmd)
-		}
-		return err
-	}
-}
-
-// through is another process, for whose commands something is done.
-func (b *bundle) through(do afterCall) *Service {
-	b.t.Helper()
-	client := redis.NewClient(b.rdb.Options())
-	b.t.Cleanup(func() { require.NoError(b.t, client.Close()) })
-	client.AddHook(do)
+	}))
 	return b.on(client)
 }
 

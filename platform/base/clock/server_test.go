@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
 )
 
@@ -193,28 +194,6 @@ func TestTheWallClockDoesNotMatter(t *testing.T) {
 	}
 }
 
-// told answers TIME in place of one node of a cluster.
-type told struct {
-	at   time.Time
-	asks *map[time.Time]int
-}
-
-func (told) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (told) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (n told) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error {
-		if answer, ok := cmd.(*redis.TimeCmd); ok {
-			answer.SetVal(n.at)
-			(*n.asks)[n.at]++
-		}
-		return nil
-	}
-}
-
 func TestClusterIsAskedAtOneNode(t *testing.T) {
 	t.Parallel()
 	asks := map[time.Time]int{}
@@ -228,7 +207,13 @@ func TestClusterIsAskedAtOneNode(t *testing.T) {
 		},
 		NewClient: func(o *redis.Options) *redis.Client {
 			node := redis.NewClient(o)
-			node.AddHook(told{at[o.Addr], &asks})
+			node.AddHook(redistest.Around(func(_ context.Context, cmds []redis.Cmder, _ func() error) error {
+				if answer, ok := cmds[0].(*redis.TimeCmd); ok {
+					answer.SetVal(at[o.Addr])
+					asks[at[o.Addr]]++
+				}
+				return nil
+			}))
 			return node
 		},
 	})

@@ -14,6 +14,7 @@ import (
 
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
 )
 
@@ -114,33 +115,20 @@ func TestDatabaseRollbackUnderARunningServerRaisesAlarm(t *testing.T) {
 	s.expect("the start after it", true, alarm.DatabaseWentBack, 2, "emptied")
 }
 
-// unflushable is a Redis that cannot be emptied while it is set.
-type unflushable struct{ atomic.Bool }
-
-func (u *unflushable) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (u *unflushable) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if u.Load() && cmd.Name() == "scan" {
-			return errors.New("planted")
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (u *unflushable) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // However often a start fails, the next one completes the steps that it could not.
 func TestNextStartCompletesAFailedOne(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	s.count(s.opened()) // the heartbeat is 2
 	s.exec(`UPDATE platform.heartbeat SET beat = 1`)
-	var stuck unflushable
+	var stuck atomic.Bool // while it is set, Redis cannot be emptied
 	stuck.Store(true)
-	s.rdb.AddHook(&stuck)
+	s.rdb.AddHook(redistest.Around(func(_ context.Context, cmds []redis.Cmder, next func() error) error {
+		if stuck.Load() && cmds[0].Name() == "scan" {
+			return errors.New("planted")
+		}
+		return next()
+	}))
 	for range 3 {
 		_, err := s.open()
 		require.Equal(t, "Open succeeds although Redis cannot be emptied", err == nil, false)
