@@ -68,8 +68,12 @@ func show(f *kong.Flag) string {
 }
 
 // Places returns the part of a URL that says where it leads, without its
-// credentials; for a list of URLs, as a NATS cluster has, that part of each.
+// credentials; for a list of URLs, as a NATS cluster has, that part of each. Of other
+// text, such as a DSN of Postgres, it returns nothing.
 func Places(text string) string {
+	if !strings.Contains(text, "://") {
+		return "…"
+	}
 	urls := strings.Split(text, ",")
 	if slices.ContainsFunc(urls, func(u string) bool { return !strings.Contains(u, "://") }) {
 		urls = []string{text} // the commas are inside one URL

@@ -53,4 +53,5 @@ func TestPrintHidesSecrets(t *testing.T) {
 			t.Errorf("%s: want %q and no secret in\n%s", c.arg, c.want, out.String())
 		}
 	}
+	require.Equal(t, "the place of what is no URL", config.Places("host=db.example password="+secret), "…")
 }

@@ -26,6 +26,8 @@ import (
 
 	"filippo.io/age"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"stampede/platform/store/pg"
 )
 
 // About is the beginning of a backup.
@@ -211,11 +213,11 @@ func (b *Backup) Close() error { return b.file.Close() }
 // Restore puts the database back, whole or not at all. It must be empty, and pgRestore at least as new as the pg_dump that
 // wrote it. A backup can be restored once after it was opened.
 func (b *Backup) Restore(ctx context.Context, pgRestore, databaseURL string) error {
-	conn, err := pgconn.Connect(ctx, databaseURL)
+	conn, err := pg.Connect(ctx, databaseURL)
 	if err != nil {
 		return fmt.Errorf("connect to the database: %w", err)
 	}
-	found := conn.ExecParams(ctx, `SELECT 1 FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid
+	found := conn.PgConn().ExecParams(ctx, `SELECT 1 FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid
 		WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') LIMIT 1`, nil, nil, nil, nil).Read()
 	if err := errors.Join(found.Err, conn.Close(ctx)); err != nil {
 		return fmt.Errorf("look into the database: %w", err)
@@ -282,14 +284,14 @@ func (b *Backup) copyDatabase(w io.Writer) error {
 // command is a program of Postgres on a database. The password goes by the environment: other accounts of the machine can
 // read a command line.
 func command(ctx context.Context, program, databaseURL string, args ...string) (cmd *exec.Cmd, said *bytes.Buffer) {
-	password := ""
-	if config, err := pgconn.ParseConfig(databaseURL); err == nil {
-		password = config.Password
+	config, err := pgconn.ParseConfig(databaseURL)
+	if err != nil {
+		config = new(pgconn.Config) // the program says what is wrong
 	}
-	cmd = exec.CommandContext(ctx, program, append(args, "--dbname="+withoutPassword(databaseURL))...) //nolint:gosec // the caller's own program and setting
+	cmd = exec.CommandContext(ctx, program, append(args, "--dbname="+forLibpq(databaseURL, config.RuntimeParams))...) //nolint:gosec // the caller's own program and setting
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	if password != "" {
-		cmd.Env = append(cmd.Env, "PGPASSWORD="+password)
+	if config.Password != "" {
+		cmd.Env = append(cmd.Env, "PGPASSWORD="+config.Password)
 	}
 	said = &bytes.Buffer{}
 	cmd.Stderr = said
@@ -303,8 +305,9 @@ func explain(program string, err error, said *bytes.Buffer) error {
 	return fmt.Errorf("%s: %w: %s", program, err, lines[len(lines)-1])
 }
 
-// withoutPassword is a database's URL as libpq takes it, without the password of its user and what only pgx knows.
-func withoutPassword(databaseURL string) string {
+// forLibpq is a database's URL as libpq takes it, without the password of its user. settings are what pgx sends to the
+// server: libpq refuses them as a URL's parameters, but for a few, and a dump needs none of the others.
+func forLibpq(databaseURL string, settings map[string]string) string {
 	u, err := url.Parse(databaseURL)
 	if err != nil {
 		return databaseURL
@@ -314,7 +317,8 @@ func withoutPassword(databaseURL string) string {
 	}
 	q := u.Query()
 	maps.DeleteFunc(q, func(name string, _ []string) bool {
-		return name == "password" || strings.HasPrefix(name, "pool_") || strings.HasSuffix(name, "_cache_capacity") || name == "default_query_exec_mode"
+		_, setting := settings[name]
+		return name == "password" || setting && !slices.Contains([]string{"application_name", "client_encoding", "options"}, name)
 	})
 	u.RawQuery = q.Encode()
 	return u.String()

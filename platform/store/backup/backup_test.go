@@ -60,7 +60,7 @@ func TestRestoresAllOrNothing(t *testing.T) {
 			return err
 		}
 		require.Equal(t, "about", b.About, about)
-		err = b.Restore(t.Context(), found.Tool("pg_restore"), empty)
+		err = b.Restore(t.Context(), found.Tool("pg_restore"), empty+"&pool_max_conns=4")
 		require.NoError(t, b.Close())
 		return err
 	}

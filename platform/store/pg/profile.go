@@ -73,6 +73,15 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 	return cfg.ConnConfig, nil
 }
 
+// Connect opens a single connection without the profile, for a command's few statements.
+func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
+	cfg, err := connConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, cfg)
+}
+
 // bound gives a connection the profile that all of Stampede's connections have:
 // its name in pg_stat_activity, the session's bounds, and the bounds of the TCP
 // connection. A setting that the URL contains keeps the URL's value; others, if

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"filippo.io/age"
-	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/backup"
+	"stampede/platform/store/pg"
 	"stampede/platform/workshop/embedded"
 )
 
@@ -143,6 +143,8 @@ func (c *Restore) Validate() error {
 		return errors.New("either --data names a new folder for `stampede run`, or --database-url and --key-to an empty database and a file for `stampede serve`")
 	case c.Data != "" && embedded.IsData(c.Data):
 		return fmt.Errorf("%s contains a shop already: restore into a new folder", c.Data)
+	case c.Data == "":
+		return checkPostgres("--database-url", c.DatabaseURL)
 	}
 	return nil
 }
@@ -203,7 +205,7 @@ func (c *Restore) quieten(ctx context.Context, databaseURL string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, databaseURL)
+	conn, err := pg.Connect(ctx, databaseURL)
 	if err == nil {
 		_, err = conn.Exec(ctx, "UPDATE notify.webhooks SET enabled = false")
 		err = errors.Join(err, conn.Close(ctx))

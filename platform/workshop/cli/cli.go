@@ -101,6 +101,9 @@ func findDatabase(ctx context.Context, given, data string) (url string, stack No
 	if url = cmp.Or(given, stack.DatabaseURL); url == "" {
 		return "", stack, cmp.Or(err, errNoDatabase)
 	}
+	if err := checkPostgres("--database-url", url); err != nil {
+		return "", stack, err
+	}
 	err = reach(ctx, database(url))
 	return url, stack, stackAway(err, given == "", data)
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
@@ -81,7 +80,7 @@ type tooOldError struct{ version string }
 func (e tooOldError) Error() string { return "version " + e.version + " is too old" }
 
 func lookAtPostgres(ctx context.Context, url string) error {
-	conn, err := pgx.Connect(ctx, url)
+	conn, err := pg.Connect(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ func TestUnusableStores(t *testing.T) {
 		shown string
 	}{
 		{"no Postgres there", database("postgres://u:planted-secret@" + closed + "/shop"), 30, "Nothing listens at %s: start PostgreSQL there, or " + byDatabase + ".", "postgres://" + closed + "/shop"},
+		{"no Postgres there, not by a URL", database("host=127.0.0.1 port=1 user=u password=planted-secret"), 30, "Nothing listens at %s: start PostgreSQL there, or " + byDatabase + ".", "…"},
 		{"no host of Postgres", database("postgres://u:planted-secret@h.invalid/shop"), 31, "The host name of %s does not resolve here: " + byDatabase + ", or DNS.", "postgres://h.invalid/shop"},
 		{"wrong login for Postgres", database(stranger.String()), 33, "PostgreSQL at %s refuses the user or the password (", "postgres://" + theirs.Host + theirs.Path},
 		{"no such database", database(elsewhere.String()), 34, "PostgreSQL at %s has no such database: create it, or " + byDatabase + ".", "postgres://" + theirs.Host + "/nowhere"},
@@ -118,7 +119,7 @@ func TestSilentStores(t *testing.T) {
 
 func TestUsableStores(t *testing.T) {
 	t.Parallel()
-	err := reach(t.Context(), database(pgtest.DatabaseURL(t)), redisStore(redistest.Shards(t, 1).URL), redisStore(pgtest.RedisURL(t)), natsStore(""))
+	err := reach(t.Context(), database(pgtest.DatabaseURL(t)+"&pool_max_conns=4"), redisStore(redistest.Shards(t, 1).URL), redisStore(pgtest.RedisURL(t)), natsStore(""))
 	if err != nil {
 		t.Error(err)
 	}

@@ -37,8 +37,8 @@ func (s Stores) Check() error {
 		wrong = append(wrong, errors.New("--database-url and --redis-url are needed, or STAMPEDE_DATABASE_URL and STAMPEDE_REDIS_URL; `stampede run` starts its own stores"))
 	}
 	for flag, given := range map[string]string{"--database-url": s.DatabaseURL, "--database-read-url": s.DatabaseReadURL} {
-		if u, err := url.Parse(given); given != "" && (err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql")) {
-			wrong = append(wrong, errors.New(flag+" must be like postgres://user:password@host/database"))
+		if given != "" {
+			wrong = append(wrong, checkPostgres(flag, given))
 		}
 	}
 	if err := checkRedis(s.RedisURL); s.RedisURL != "" && err != nil {
@@ -63,6 +63,14 @@ func (s Stores) checkLocks() error {
 		if slices.Contains(s.LockRedisURLs[:i], u) {
 			return fmt.Errorf("--lock-redis-urls, number %d, is a duplicate: the servers must be independent", i+1)
 		}
+	}
+	return nil
+}
+
+// checkPostgres checks a URL. The driver takes other forms too, but a DSN's password cannot be told from its host.
+func checkPostgres(flag, raw string) error {
+	if u, err := url.Parse(raw); err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return errors.New(flag + " must be like postgres://user:password@host/database")
 	}
 	return nil
 }

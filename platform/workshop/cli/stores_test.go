@@ -30,6 +30,14 @@ func TestStoreURLs(t *testing.T) {
 			t.Errorf("%+v: %v, want it to name %s", bad, err, name)
 		}
 	}
+	// Commands that need only the database refuse the same.
+	const dsn = "host=127.0.0.1 port=1 user=u password=planted-secret"
+	_, _, found := findDatabase(t.Context(), dsn, t.TempDir())
+	for _, err := range []error{found, (&Restore{DatabaseURL: dsn, KeyTo: "key"}).Validate()} {
+		if err == nil || !strings.HasPrefix(err.Error(), "--database-url must be like ") {
+			t.Errorf("no URL: %v", err)
+		}
+	}
 	err := Stores{RedisURL: "h:6379", NATSURL: "http://h"}.Check()
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("three wrong URLs: %v", err)
