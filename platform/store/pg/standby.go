@@ -73,6 +73,7 @@ var ErrNoStandby = errors.New("--database-read-url leads to another server or da
 
 var (
 	errNone     = errors.New("there is none")
+	errPrimary  = errors.New("the primary does not tell its position")
 	errPromoted = errors.New("it is no standby: it was promoted, or it is the primary")
 	errTimeline = errors.New("it follows another timeline than the primary's; after a failover it has the new one with its next restartpoint")
 	errBehind   = fmt.Errorf("it is more than %s behind the primary", standbyLag)
@@ -194,7 +195,7 @@ func (s *Standby) upToDate(ctx context.Context, primary *pgxpool.Pool, within ti
 	defer cancel()
 	var at, timeline string
 	if err := primary.QueryRow(ctx, position).Scan(&at, &timeline); err != nil {
-		return nil, fmt.Errorf("ask the primary for its position: %w", err)
+		return nil, fmt.Errorf("%w: %w", errPrimary, err)
 	}
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -234,8 +235,12 @@ func (s *Standby) Check(ctx context.Context) error {
 	return err
 }
 
-// found notes how the standby is, gives conn back, and says so once.
+// found notes how the standby is, gives conn back, and says so once. What keeps the primary from answering, as a pool that
+// is busy, says nothing about the standby.
 func (s *Standby) found(ctx context.Context, conn *pgxpool.Conn, err error) {
+	if errors.Is(err, errPrimary) {
+		return
+	}
 	if conn != nil {
 		conn.Release()
 	}

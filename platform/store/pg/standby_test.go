@@ -109,6 +109,16 @@ func TestStandbyReadsWhileItHasEveryCommit(t *testing.T) {
 	by, _ := r.read()
 	require.Equal(t, "who reads after a refusal", by, "standby")
 
+	busy, err := pg.Open(t.Context(), primaryURL, "test", 1)
+	require.NoError(t, err)
+	taken, err := busy.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, replicated{t, busy, standby}.do(t.Context(), func(context.Context, pg.DB) error { return nil }))
+	taken.Release()
+	busy.Close()
+	by, _ = r.read()
+	require.Equal(t, "who reads after a read of a busy pool", by, "standby")
+
 	r.conflict(server)
 	r.frozen(server)
 
