@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,8 +79,8 @@ func (u unit) text(n float64) string {
 const requirable = "p50, p90, p99 and max (of every answer, or of one kind: path.p99, refusal.p99, grant.p99, order.p99, push.p99), " +
 	"errors, granted, paid, rate and visible, as in p99<200ms, errors<0.1%, granted=300, rate>=1000 and visible<2s"
 
-// undecided are the answers that count as errors: they decide nothing about the attempt.
-var undecided = []string{answerNone, answerUnknown, answerFenced, "internal", "unavailable", "draining"}
+// undecided are the answers that count as errors: they decide nothing about the attempt. A proxy's have the status alone.
+var undecided = []string{answerNone, answerUnknown, answerFenced, "internal", "unavailable", "draining", "overloaded"}
 
 var quantiles = map[string]func(Latency) float64{
 	"p50": func(l Latency) float64 { return l.P50 }, "p90": func(l Latency) float64 { return l.P90 },
@@ -128,11 +129,11 @@ func figureOf(name string) (figure, bool) {
 // errorShare is the share of the attempts whose answer decided nothing.
 func errorShare(r *Report) (float64, bool) {
 	var failed, all int64
-	for _, n := range r.Answers {
+	for answer, n := range r.Answers {
 		all += n
-	}
-	for _, code := range undecided {
-		failed += r.Answers[code] + r.Answers[pathRefused+code]
+		if code := strings.TrimPrefix(answer, pathRefused); slices.Contains(undecided, code) || strings.HasPrefix(code, "http-5") {
+			failed += n
+		}
 	}
 	return float64(failed) / float64(max(all, 1)), all > 0
 }
