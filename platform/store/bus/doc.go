@@ -64,8 +64,9 @@
 //
 // # Concurrency
 //
-// A Bus is safe for concurrent use. Its state is one atomic pointer, the last
-// verdict on health.
+// A Bus is safe for concurrent use and has no locks: the last verdict on health
+// is one atomic pointer, and what the loops, publishers and subscribers tell each
+// other beside it is an atomic each.
 //
 // # Size
 //

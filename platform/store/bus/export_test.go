@@ -29,6 +29,9 @@ func Messages(ctx context.Context, b *Bus, stream string) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
+// DeleteEvents removes the stream of events.
+func DeleteEvents(ctx context.Context, b *Bus) error { return b.js.DeleteStream(ctx, streamEvents) }
+
 // Backoff is the delay after a failed attempt.
 var Backoff = backoff
 

@@ -104,10 +104,18 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	}
 	require.NoError(t, b.Publish(t.Context(), "events.a", ids.NewTagged(1, 0, time.Now().Add(-time.Hour)), []byte("history")))
 	require.Equal(t, "shared", receive(t, 10*time.Second, "shared", shared), "history")
-	mustPublish(t, b, "events.a", "after")
-	for what, ch := range map[string]chan string{"shared": shared, "per instance": own} {
-		require.Equal(t, what, receive(t, 10*time.Second, what, ch), "after")
+	both := func(data string) {
+		t.Helper()
+		mustPublish(t, b, "events.a", data)
+		for what, ch := range map[string]chan string{"shared": shared, "per instance": own} {
+			require.Equal(t, what, receive(t, 10*time.Second, what, ch), data)
+		}
 	}
+	both("after")
+	made = b.EventsCreated()
+	require.NoError(t, bus.DeleteEvents(t.Context(), b)) // as an operator may, while the server runs
+	eventually(t, 30*time.Second, "EVENTS is created again", func() bool { return b.EventsCreated().After(made) })
+	both("after the removal")
 }
 
 // An instance that begins while history is sent again skips that, and nothing else: not

@@ -210,7 +210,6 @@ func (q *Queue) examine(ctx context.Context) error {
 	defer cancel()
 	s, err := q.stream(ask)
 	if err != nil {
-		q.bus.stale.Store(true)
 		return ErrUnhealthy.Because(err)
 	}
 	// Cleared before the probe: a publisher that times out meanwhile sets it again.

@@ -161,8 +161,12 @@ func (b *Bus) streamOf(subject string) string {
 	return ""
 }
 
+// stream looks a stream up. One that is missing, the monitor creates again.
 func (b *Bus) stream(ctx context.Context, name string) (jetstream.Stream, error) {
 	s, err := b.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		b.stale.Store(true)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("bus: get stream info of %s: %w", name, err)
 	}

@@ -84,7 +84,7 @@ func Writable(ctx context.Context, db DB) error {
 	return nil
 }
 
-// Beginner is a pool, a connection or a transaction.
+// Beginner is a pool or a connection.
 type Beginner interface {
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
 }
