@@ -73,13 +73,14 @@ var ErrLost = errors.New("lease: it expired before it could be renewed")
 func Hold(
 	ctx context.Context, db pg.DB, log *slog.Logger, name, holder string, ttl time.Duration, work func(ctx context.Context, token int64) error,
 ) (ok bool, err error) {
+	asked := time.Now()
 	l, ok, err := Acquire(ctx, db, name, holder, ttl)
 	if err != nil || !ok {
 		return false, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
-	renewing.Go(func() { cancel(keep(ctx, db, l, ttl)) })
+	renewing.Go(func() { cancel(keep(ctx, db, l, ttl, asked)) })
 	err = work(ctx, l.Token)
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrLost) {
 		err = fmt.Errorf("%w: %w", cause, err)
@@ -112,13 +113,14 @@ func Campaign(
 	}.Run(ctx)
 }
 
-// keep renews a lease until ctx ends, and returns ErrLost if it is lost before.
-// A renewal that fails says nothing about the lease, so it is tried again, four
-// times as often, until ttl has passed since the last one that succeeded.
-func keep(ctx context.Context, db pg.DB, l Lease, ttl time.Duration) error {
-	expires, pause := time.Now().Add(ttl), ttl/3
+// keep renews a lease, which was asked for at a time, until ctx ends, and returns
+// ErrLost if it is lost before. A renewal that fails says nothing about the lease,
+// so it is tried again, four times as often, until ttl has passed since the last
+// one that succeeded was asked for.
+func keep(ctx context.Context, db pg.DB, l Lease, ttl time.Duration, asked time.Time) error {
+	expires, pause := asked.Add(ttl), ttl/3
 	for app.Sleep(ctx, min(pause, time.Until(expires))) == nil {
-		asked := time.Now()
+		asked = time.Now()
 		// One that hangs leaves time for another.
 		try, stop := context.WithTimeout(ctx, min(ttl/3, time.Until(expires)))
 		ok, err := Renew(try, db, l, ttl)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 
@@ -163,6 +164,37 @@ func TestRenewalThatFailsIsTriedAgainUntilTheLeaseExpires(t *testing.T) {
 	require.ErrorIs(t, err, lease.ErrLost)
 	require.ErrorIs(t, err, errOutage)
 	require.Equal(t, "lost when it had expired", time.Since(began) >= ttl, true)
+}
+
+// late answers once the lease that it was asked for is over.
+type late struct {
+	*flaky
+	t *testing.T
+}
+
+type lateRow struct {
+	pgx.Row
+	late
+}
+
+func (l late) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return lateRow{l.DB.QueryRow(ctx, sql, args...), l}
+}
+
+func (r lateRow) Scan(dest ...any) error {
+	err := r.Row.Scan(dest...)
+	pgtest.Eventually(r.t, 30*time.Second, func() bool {
+		return pgtest.Read[bool](r.t, r.DB, `SELECT expires_at <= clock_timestamp() FROM platform.leases`)
+	}, "it runs out")
+	return err
+}
+
+func TestLeaseBeginsWithTheQuestion(t *testing.T) {
+	t.Parallel()
+	db := &flaky{DB: pgtest.DB(t), name: "RenewLease", fail: 1000}
+	_, err := hold(t, late{db, t}, time.Second, untilLost)
+	require.ErrorIs(t, err, lease.ErrLost)
+	require.Equal(t, "renewals that were asked for", 1000-db.fail, 1)
 }
 
 func TestLeaseOfAnotherHolderIsLostAtOnce(t *testing.T) {
