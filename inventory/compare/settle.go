@@ -30,11 +30,10 @@ const (
 
 // RunSettling settles items until ctx ends, on one instance at a time.
 func (s *Service) RunSettling(ctx context.Context) error {
-	elector := lease.Elector{DB: s.DB, Name: settleLease, Holder: s.Holder, TTL: settleLeaseLife}
-	return elector.Lead(ctx, app.Loop{Every: settleEvery, Log: s.Log, Failed: "ended items not settled yet", Do: func(ctx context.Context) error {
-		_, err := s.Settle(ctx)
-		return err
-	}}, nil)
+	return lease.Lead(ctx, s.DB, settleLease, s.Holder, settleLeaseLife, app.Loop{
+		Every: settleEvery, Log: s.Log, Failed: "ended items not settled yet",
+		Do: func(ctx context.Context) error { _, err := s.Settle(ctx); return err },
+	})
 }
 
 // Settle removes from Redis the keys of items that are over and settled in Postgres: no order waits for its payment,

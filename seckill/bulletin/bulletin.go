@@ -64,8 +64,9 @@ func New(deps Deps) *Service {
 
 // Run publishes while this instance leads, until ctx ends. No error ends it.
 func (s *Service) Run(ctx context.Context) error {
-	elector := lease.Elector{DB: s.deps.DB, Name: "bulletin", Holder: ids.New().String(), TTL: leaseLife}
-	return elector.Lead(ctx, app.Loop{Every: s.every, Do: s.look, Log: s.deps.Log, Failed: "publishing what becomes of sessions and items failed, retrying"}, nil)
+	return lease.Lead(ctx, s.deps.DB, "bulletin", ids.New().String(), leaseLife, app.Loop{
+		Every: s.every, Do: s.look, Log: s.deps.Log, Failed: "publishing what becomes of sessions and items failed, retrying",
+	})
 }
 
 // look publishes what has changed since the last look.

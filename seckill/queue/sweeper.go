@@ -86,14 +86,11 @@ func NewSweeper(q *Queue, holds Holds, db *pgxpool.Pool, publishDeadline time.Du
 
 // Run sweeps while this instance holds the lease, and waits for the lease otherwise.
 func (s *Sweeper) Run(ctx context.Context) error {
-	elector := lease.Elector{DB: s.db, Name: sweepLease, Holder: ids.New().String(), TTL: sweepLeaseLife}
-	return elector.Lead(ctx, app.Loop{
-		Every: s.sweepEvery, Log: s.queue.log, Failed: "sweeper's lease cannot be read, stale holds wait",
-		Do: func(ctx context.Context) error {
-			s.sweep(ctx)
-			return nil
-		},
-	}, func() { s.notes = nil })
+	const failed = "sweeper's lease cannot be read, stale holds wait"
+	return lease.Campaign(ctx, s.db, s.queue.log, sweepLease, ids.New().String(), sweepLeaseLife, failed, func(ctx context.Context, _ int64) error {
+		s.notes = nil
+		return app.Loop{Every: s.sweepEvery, Do: func(ctx context.Context) error { s.sweep(ctx); return nil }}.Run(ctx)
+	})
 }
 
 // sweep makes one round over the catalogue. An item that fails is logged and
@@ -109,8 +106,10 @@ func (s *Sweeper) sweep(ctx context.Context) {
 	}
 }
 
-// sweepItem is one round over an item's shards.
+// sweepItem is one round over an item's shards. It has a bound, because a sweeper that hangs keeps its lease.
 func (s *Sweeper) sweepItem(ctx context.Context, item *catalogue.Item) error {
+	ctx, cancel := context.WithTimeout(ctx, s.publishDeadline+sweepLeaseLife)
+	defer cancel()
 	shards, err := s.holds.Shards(ctx, item.Stock())
 	for shard := range shards {
 		err = errors.Join(err, s.sweepShard(ctx, item, item.Stock().Counter(shard)))

@@ -109,16 +109,22 @@ const (
 	// turnLife is how long the other instances wait after one that died while
 	// counting.
 	turnLife = 10 * time.Second
+	// countTimeout bounds a round, because an instance that hangs keeps its turn. Counting all closings of a large shop
+	// takes seconds.
+	countTimeout = 2 * time.Minute
 )
 
 // keepCounting runs the loops that only one instance needs to run.
 func (s *Service) keepCounting(ctx context.Context) error {
-	elector := lease.Elector{DB: s.deps.DB, Name: "risk-count", Holder: s.holder, TTL: turnLife}
 	var jobs jobs
-	return elector.Lead(ctx, app.Loop{
+	return lease.Lead(ctx, s.deps.DB, "risk-count", s.holder, turnLife, app.Loop{
 		Every: openEvery, Log: s.deps.Log, Failed: "risk rule counting failed, will be retried",
-		Do: func(ctx context.Context) error { return s.countOnce(ctx, &jobs) },
-	}, nil)
+		Do: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, countTimeout)
+			defer cancel()
+			return s.countOnce(ctx, &jobs)
+		},
+	})
 }
 
 // jobs are the next due times of the loops that one instance runs.

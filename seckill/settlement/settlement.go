@@ -45,6 +45,8 @@ const (
 	// lookEvery is how late a step may be; each look is two indexed queries.
 	lookEvery = 10 * time.Second
 	leaseLife = time.Minute
+	// lookTimeout bounds a look, because a leader that hangs stays leader. A report takes seconds, and each is kept at once.
+	lookTimeout = 5 * time.Minute
 	// grace is how long after its deadline an order's expiry and the return of its units may take.
 	grace = time.Minute
 	// mostPatience is how long a unit that is still held delays a proof.
@@ -100,13 +102,16 @@ func New(deps Deps) *Service { return &Service{Deps: deps, every: lookEvery} }
 // Worker settles sessions while this instance leads.
 func (s *Service) Worker() app.Worker {
 	return app.Worker{Name: "seckill-settlement", Run: func(ctx context.Context) error {
-		elector := lease.Elector{DB: s.DB, Name: "settlement", Holder: ids.New().String(), TTL: leaseLife}
-		return elector.Lead(ctx, app.Loop{Every: s.every, Log: s.Log, Failed: "settling sessions failed, trying again", Do: s.Look}, nil)
+		return lease.Lead(ctx, s.DB, "settlement", ids.New().String(), leaseLife, app.Loop{
+			Every: s.every, Log: s.Log, Failed: "settling sessions failed, trying again", Do: s.Look,
+		})
 	}}
 }
 
 // Look makes the steps that are due. Worker calls it; safe for concurrent use.
 func (s *Service) Look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	return errors.Join(s.begin(ctx), s.settle(ctx))
 }
 

@@ -64,6 +64,10 @@ func Release(ctx context.Context, db pg.DB, l Lease) error {
 	return nil
 }
 
+// releaseTimeout bounds a release, which delays a stop, by what the statement may wait for a lock. A lease that is not
+// released expires.
+const releaseTimeout = 5 * time.Second
+
 // ErrLost ends work whose lease could not be renewed.
 var ErrLost = errors.New("lease: it expired before it could be renewed")
 
@@ -88,7 +92,7 @@ func Hold(
 	cancel(nil)
 	renewing.Wait()
 	// The next holder should not have to wait for the expiry, even if work ended because its caller did.
-	end, stop := context.WithTimeout(context.WithoutCancel(ctx), ttl)
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), min(ttl, releaseTimeout))
 	defer stop()
 	if err := Release(end, db, l); err != nil {
 		log.WarnContext(ctx, "lease not released, it will expire", "lease", name, "error", err)
@@ -113,6 +117,11 @@ func Campaign(
 	}.Run(ctx)
 }
 
+// Lead runs a loop by Campaign.
+func Lead(ctx context.Context, db pg.DB, name, holder string, ttl time.Duration, loop app.Loop) error {
+	return Campaign(ctx, db, loop.Log, name, holder, ttl, loop.Failed, func(ctx context.Context, _ int64) error { return loop.Run(ctx) })
+}
+
 // keep renews a lease, which was asked for at a time, until ctx ends, and returns
 // ErrLost if it is lost before. A renewal that fails says nothing about the lease,
 // so it is tried again, four times as often, until ttl has passed since the last
@@ -135,80 +144,4 @@ func keep(ctx context.Context, db pg.DB, l Lease, ttl time.Duration, asked time.
 		}
 	}
 	return ctx.Err()
-}
-
-// Elector performs leader election among loops of the same name, through a
-// lease that the leader renews in the first round after a third of TTL. Not safe for concurrent use.
-type Elector struct {
-	DB     pg.DB
-	Name   string
-	Holder string // the same in each round, another in each process
-	// TTL is how long a leader stays leader without a round. It must exceed the
-	// time between two rounds and a third of itself, so that a busy leader stays leader.
-	TTL time.Duration
-
-	held    Lease
-	renewed time.Time // before the request that renewed or acquired held
-}
-
-// Lead runs a loop until ctx ends. Do runs only in the rounds in which this loop is
-// leader; standBy, unless nil, runs in the others. Then it resigns.
-func (e *Elector) Lead(ctx context.Context, loop app.Loop, standBy func()) error {
-	do := loop.Do
-	loop.Do = func(ctx context.Context) error {
-		leads, err := e.isLeader(ctx)
-		if leads {
-			return do(ctx)
-		}
-		if standBy != nil {
-			standBy()
-		}
-		return err
-	}
-	err := loop.Run(ctx)
-	if err := e.resign(ctx); err != nil {
-		loop.Log.WarnContext(ctx, "lease not released, it will expire", "lease", e.Name, "error", err)
-	}
-	return err
-}
-
-// isLeader renews the lease when a third of it has passed, or acquires it when it is
-// free, and reports whether this loop may make the next round. After an error the loop must skip the
-// round, because another loop may be leader.
-func (e *Elector) isLeader(ctx context.Context) (bool, error) {
-	asked := time.Now()
-	if e.held.Token != 0 {
-		if asked.Sub(e.renewed) < e.TTL/3 {
-			return true, nil
-		}
-		if ok, err := Renew(ctx, e.DB, e.held, e.TTL); err != nil || ok {
-			if err == nil {
-				e.renewed = asked
-			}
-			return ok && err == nil, err
-		}
-		e.held = Lease{}
-	}
-	l, ok, err := Acquire(ctx, e.DB, e.Name, e.Holder, e.TTL)
-	if ok {
-		e.held, e.renewed = l, asked
-	}
-	return ok, err
-}
-
-// resignTimeout bounds resign, which delays the stop. A lease that is not
-// released expires.
-const resignTimeout = time.Second
-
-// resign releases the lease, so that another loop leads without waiting for its
-// expiry. It works after ctx has ended.
-func (e *Elector) resign(ctx context.Context) error {
-	if e.held.Token == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
-	defer cancel()
-	held := e.held
-	e.held = Lease{}
-	return Release(ctx, e.DB, held)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 
-	"stampede/platform/base/app"
 	"stampede/platform/store/lease"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
@@ -219,36 +218,4 @@ func TestLeaseThatIsNotReleasedIsLogged(t *testing.T) {
 	said, err := hold(t, db, time.Minute, func(context.Context, int64) error { return nil })
 	require.NoError(t, err)
 	require.Contains(t, "log", said, "level=WARN", "lease not released", "lease=x", errOutage.Error())
-}
-
-// A leader of a loop that runs often renews its lease when a third of it has passed, and
-// not in each round.
-func TestLeaderRenewsAThirdOfTheLease(t *testing.T) {
-	t.Parallel()
-	db := pgtest.DB(t)
-	var rounds atomic.Int32
-	lead := func(name string, ttl time.Duration) {
-		e := lease.Elector{DB: db, Name: name, Holder: "a", TTL: ttl}
-		pgtest.Work(t, func(ctx context.Context) error {
-			return e.Lead(ctx, app.Loop{Every: 5 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Do: func(context.Context) error {
-				rounds.Add(1)
-				return nil
-			}}, nil)
-		})
-	}
-	ends := func(name string) time.Time {
-		return pgtest.Read[time.Time](t, db, `SELECT expires_at FROM platform.leases WHERE name = $1`, name)
-	}
-	lead("long", time.Hour)
-	pgtest.Eventually(t, 30*time.Second, func() bool { return rounds.Load() >= 1 }, "it leads")
-	first := ends("long")
-	led := rounds.Load()
-	pgtest.Eventually(t, 30*time.Second, func() bool { return rounds.Load() > led+5 }, "it leads on")
-	require.Equal(t, "the end of a lease that is not a third over", ends("long"), first)
-	lead("short", 300*time.Millisecond)
-	pgtest.Eventually(t, 30*time.Second, func() bool {
-		return pgtest.Read[bool](t, db, `SELECT EXISTS (SELECT FROM platform.leases WHERE name = 'short')`)
-	}, "it leads too")
-	short := ends("short")
-	pgtest.Eventually(t, 30*time.Second, func() bool { return ends("short").After(short) }, "the lease is renewed")
 }

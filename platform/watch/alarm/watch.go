@@ -129,20 +129,16 @@ type watching struct {
 
 // watch runs one probe until ctx ends.
 func (w *Watch) watch(ctx context.Context, p Probe) {
-	var state watching
-	begin := func() { state = watching{map[string]*seen{}, time.Now().Add(w.quiet(p))} }
-	begin()
-	log := w.log.With("code", string(p.Alarm.Code))
-	loop := app.Loop{Every: p.Every, Log: log, Failed: "probe's lease cannot be read, nothing is checked", Do: func(ctx context.Context) error {
-		w.look(ctx, p, &state)
-		return nil
-	}}
+	run := func(ctx context.Context, _ int64) error {
+		state := watching{map[string]*seen{}, time.Now().Add(w.quiet(p))} // another instance may have tracked the findings
+		return app.Loop{Every: p.Every, Do: func(ctx context.Context) error { w.look(ctx, p, &state); return nil }}.Run(ctx)
+	}
 	if !p.Shared {
-		_ = loop.Run(ctx) // ends only with ctx
+		_ = run(ctx, 0) // ends only with ctx
 		return
 	}
-	elector := lease.Elector{DB: w.pool, Name: p.lease(), Holder: w.holder, TTL: 2*p.Every + leaseRoom}
-	_ = elector.Lead(ctx, loop, begin) // another instance tracks the findings then
+	log := w.log.With("code", string(p.Alarm.Code))
+	_ = lease.Campaign(ctx, w.pool, log, p.lease(), w.holder, 2*p.Every+leaseRoom, "probe's lease cannot be read, nothing is checked", run)
 }
 
 func (w *Watch) look(ctx context.Context, p Probe, state *watching) {
