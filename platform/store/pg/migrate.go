@@ -36,9 +36,7 @@ var ErrNewerData = errors.New("a newer Stampede migrated the database; start tha
 // ErrOlderData means that the database has the schema of an older Stampede.
 var ErrOlderData = errors.New("migrate it with `stampede migrate` or the start of a server, or use the program of that version")
 
-// ErrUnreleased means that the database has the schema of an unreleased build:
-// builds before the first release numbered their migrations from 1, and those
-// between 0.9.0 and 0.10.0 had other files up to lastOf090.
+// ErrUnreleased means that the database has a schema version that no release had.
 var ErrUnreleased = errors.New("an unreleased build created the database, and its data cannot be converted; " +
 	"start over with `stampede run --fresh`, or run `stampede serve` with a new database and an emptied Redis")
 
@@ -76,9 +74,6 @@ func migrate(ctx context.Context, databaseURL string, wait, pause time.Duration)
 		}
 	}
 }
-
-// lastOf090 is the last migration of release 0.9.0.
-const lastOf090 = 900
 
 // lastVersion returns the schema version of this program.
 func lastVersion() (int64, error) {
@@ -143,13 +138,7 @@ func migrateOnce(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	if err != nil {
 		return unread, 0, fmt.Errorf("pg: migrate: read version: %w", err)
 	}
-	edited := false // a build between the releases had edited files up to lastOf090
-	if from == lastOf090 {
-		if err := db.QueryRowContext(ctx, `SELECT to_regclass('platform.outbox_refused') IS NOT NULL`).Scan(&edited); err != nil {
-			return from, 0, fmt.Errorf("pg: migrate: %w", err)
-		}
-	}
-	known := func(s *goose.Source) bool { return s.Version == from && !edited }
+	known := func(s *goose.Source) bool { return s.Version == from }
 	switch {
 	case from > to:
 		return from, 0, newerData(from, to)
