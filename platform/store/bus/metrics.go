@@ -23,7 +23,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2.5, 12),
 		}, []string{"stream", "outcome"}),
 		handled: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_bus_messages_handled_total", Help: "Messages delivered to a consumer, by outcome: handled, retried, dead, dropped, newer (than this version reads) and skipped (history).",
+			Name: "stampede_bus_messages_handled_total", Help: "Messages delivered to a consumer, by outcome: handled, retried, dead, dropped, newer, skipped.",
 		}, []string{"consumer", "outcome"}),
 		restarts: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_bus_restarts_total", Help: "Restarts of the embedded NATS after a failure.",

@@ -33,7 +33,7 @@ func TestTwoInstancesShareTheWork(t *testing.T) {
 	}
 	subscribe(t, b, noDeadLetters(t), sub)
 	subscribe(t, b, noDeadLetters(t), sub)
-	const none = `# HELP stampede_bus_messages_handled_total Messages delivered to a consumer, by outcome: handled, retried, dead, dropped.
+	const none = `# HELP stampede_bus_messages_handled_total Messages delivered to a consumer, by outcome: handled, retried, dead, dropped, newer, skipped.
 # TYPE stampede_bus_messages_handled_total counter
 stampede_bus_messages_handled_total{consumer="effect",outcome="dead"} 0
 stampede_bus_messages_handled_total{consumer="order-writer",outcome="handled"} 0
@@ -251,7 +251,7 @@ func TestTimerWithoutAnIDIsDropped(t *testing.T) {
 	t.Cleanup(nc.Close)
 	_, err = nc.Request("delayed.due.events.a", nil, 5*time.Second) // stored
 	require.NoError(t, err)
-	const dropped = `# HELP stampede_bus_messages_handled_total Messages delivered to a consumer, by outcome: handled, retried, dead, dropped.
+	const dropped = `# HELP stampede_bus_messages_handled_total Messages delivered to a consumer, by outcome: handled, retried, dead, dropped, newer, skipped.
 # TYPE stampede_bus_messages_handled_total counter
 stampede_bus_messages_handled_total{consumer="delayed-forwarder",outcome="dropped"} 1
 stampede_bus_messages_handled_total{consumer="order-writer",outcome="handled"} 0
