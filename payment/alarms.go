@@ -12,10 +12,10 @@ import (
 // The alarms about money.
 var (
 	alarmMismatch = alarm.Define("payment-mismatch", alarm.Critical,
-		fault.T("A provider reported another sum than was asked for. The order is not paid.",
-			"支付渠道上报的金额与请求的不一致，订单未标记为已支付。"),
-		fault.T("Compare the payment with the provider's statement; money that arrived is refunded automatically once the provider confirms it.",
-			"与支付渠道账单核对；已到账的款项在渠道确认后自动退回。"))
+		fault.T("A provider reported a payment, a refund or a chargeback in another sum or currency than the shop's books have. No order was paid by it.",
+			"支付渠道上报的付款、退款或拒付，其金额或币种与账本不一致，未因此将任何订单标记为已支付。"),
+		fault.T("Compare it with the provider's statement. A payment that arrived is refunded automatically once the provider confirms it; about a refund or a chargeback, ask the provider.",
+			"与支付渠道账单核对。已到账的付款在渠道确认后自动退回；退款或拒付请向支付渠道查询。"))
 	alarmUnknown = alarm.Define("payment-unknown", alarm.Critical,
 		fault.T("A provider reports money under a number that is not ours.",
 			"支付渠道上报了一笔款项，其单号不属于本商城。"),
