@@ -49,8 +49,38 @@ func (c *Client) refund(ctx context.Context, r provider.Return) (*api.Refund, er
 		PaymentIntent: &r.Transaction, Amount: &units, Reason: new(string(api.RefundReasonRequestedByCustomer)),
 		Metadata: map[string]string{MetaPayment: r.Payment.No.String(), MetaRefund: r.RefundNo.String(), "reason": r.Reason},
 	}
-	create.SetIdempotencyKey(r.RefundNo.String())
-	return c.api.V1Refunds.Create(ctx, create)
+	no := r.RefundNo.String()
+	create.SetIdempotencyKey(no)
+	made, err := c.api.V1Refunds.Create(ctx, create)
+	for range maxKeys {
+		first := kept(err)
+		if first == "" {
+			break
+		}
+		create.SetIdempotencyKey(no + ":" + first)
+		made, err = c.api.V1Refunds.Create(ctx, create)
+	}
+	return made, err
+}
+
+// maxKeys is how many failures of a refund are passed over: those of some two hours, and
+// few enough for the time that a call has. A later attempt waits until Stripe has forgotten the first key.
+const maxKeys = 20
+
+// kept is the request whose failure Stripe repeats, if time can have repaired its cause; empty for any other end.
+//
+// For a day Stripe answers a key as it did first, so that a refund beyond the balance would fail after a top-up too. Only
+// what has failed under a key leads to the next one, whose name that failure gives. A refusal (4xx) has made no refund,
+// so that two refunds cannot come of this: all attempts, of all instances, go through the same keys in the same order,
+// and stop at the same one, which makes one refund however often it is sent. The result of a server's failure (5xx) is
+// uncertain; it is repeated under its key and does not arrive here (line). Once Stripe has forgotten the first key,
+// what was made under any is in the list of refunds, which each attempt reads first.
+func kept(err error) string {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.LastResponse == nil || e.LastResponse.Header.Get("Idempotent-Replayed") != "true" || errors.Is(said(err), provider.ErrRefused) {
+		return ""
+	}
+	return e.LastResponse.Header.Get("Original-Request")
 }
 
 // refunded reads a refund of ours.

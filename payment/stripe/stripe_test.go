@@ -188,6 +188,32 @@ func TestLostCreation(t *testing.T) {
 	}
 }
 
+// TestRefundAfterTopUp: Stripe repeats a refusal under its key for a day, and the refund is made
+// all the same once the balance covers it.
+func TestRefundAfterTopUp(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	c := charge()
+	h, err := s.Create(t.Context(), c)
+	require.NoError(t, err)
+	require.NoError(t, sandboxtest.Pay(h))
+	paid, err := s.Query(t.Context(), provider.Payment{No: c.PaymentNo, Ref: h.Ref})
+	require.NoError(t, err)
+	back := provider.Return{RefundNo: ids.NewFor(7), Payment: provider.Payment{No: c.PaymentNo}, Transaction: paid.Capture.Transaction, Amount: 40, Currency: "USD", Reason: "x"}
+	s.company.Break(true)
+	for range 3 {
+		if _, err := s.Refund(t.Context(), back); err == nil || errors.Is(err, provider.ErrRefused) || !strings.Contains(err.Error(), "balance_insufficient") {
+			t.Fatalf("a refund beyond the balance: %v", err)
+		}
+	}
+	s.company.Break(false)
+	made, err := s.Refund(t.Context(), back)
+	require.NoError(t, err)
+	again, err := s.Refund(t.Context(), back)
+	require.NoError(t, err)
+	require.Equal(t, "the refund's number", again.Transaction, made.Transaction)
+}
+
 // TestWrongKeyDecidesNothing: a refusal of the key is not one of the payment, and shows no
 // secret.
 func TestWrongKeyDecidesNothing(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,8 @@ type Company struct {
 	key     string    // the shop's
 	secrets [2]string // of its endpoint: the present one and the one that replaces it
 	rolling atomic.Bool
+	broke   atomic.Bool
+	refused sync.Map // refunds that were refused, as *refusal by the idempotency key
 	now     func() time.Time
 	log     *slog.Logger
 }
@@ -54,6 +57,9 @@ func (c *Company) Roll() string {
 	c.rolling.Store(true)
 	return c.secrets[1]
 }
+
+// Break has the shop's balance not cover a refund, or cover each again.
+func (c *Company) Break(broke bool) { c.broke.Store(broke) }
 
 // Account implements sandbox.Dialect.
 func (c *Company) Account() sandbox.Account {
@@ -80,15 +86,16 @@ type object map[string]any
 type refusal struct {
 	status        int
 	code, message string
+	first         string // the request that a repetition under its key repeats
 }
 
 func (r *refusal) Error() string { return r.code + ": " + r.message }
 
 func invalid(code, message string) error {
-	return &refusal{http.StatusBadRequest, code, message}
+	return &refusal{status: http.StatusBadRequest, code: code, message: message}
 }
 
-var errMissing = &refusal{http.StatusNotFound, "resource_missing", "No such object"}
+var errMissing = &refusal{status: http.StatusNotFound, code: "resource_missing", message: "No such object"}
 
 // maxBodyBytes bounds a request.
 const maxBodyBytes = 16 << 10
@@ -99,7 +106,7 @@ func (c *Company) known(do func(r *http.Request, form url.Values) (object, error
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 		err := r.ParseForm()
 		if r.Header.Get("Authorization") != "Bearer "+c.key {
-			err = &refusal{http.StatusUnauthorized, "api_key_invalid", "Invalid API Key provided"}
+			err = &refusal{status: http.StatusUnauthorized, code: "api_key_invalid", message: "Invalid API Key provided"}
 		}
 		if err == nil && r.Method == http.MethodPost && !strings.HasSuffix(r.URL.Path, "/expire") && r.Header.Get("Idempotency-Key") == "" {
 			err = invalid("idempotency_key_missing", "This stand-in wants each creation repeatable")
@@ -112,10 +119,14 @@ func (c *Company) known(do func(r *http.Request, form url.Values) (object, error
 		if err != nil {
 			no := new(refusal)
 			if refused, ok := errors.AsType[*sandbox.RefusalError](err); ok {
-				no = &refusal{http.StatusBadRequest, "", refused.Message}
+				no = &refusal{status: http.StatusBadRequest, message: refused.Message}
 			} else if !errors.As(err, &no) {
 				c.log.ErrorContext(r.Context(), "Stripe's stand-in failed", "error", err)
-				no = &refusal{http.StatusInternalServerError, "", "try again"}
+				no = &refusal{status: http.StatusInternalServerError, message: "try again"}
+			}
+			if no.first != "" {
+				w.Header().Set("Idempotent-Replayed", "true")
+				w.Header().Set("Original-Request", no.first)
 			}
 			status, out = no.status, object{"error": object{"type": "invalid_request_error", "code": no.code, "message": no.message}}
 		}
@@ -298,7 +309,20 @@ func (c counter) refunds(r *http.Request, f url.Values) (object, error) {
 	return listed(r, list, false), err
 }
 
+// refund keeps a refusal for its key: the next request under that gets it again.
 func (c counter) refund(r *http.Request, f url.Values) (object, error) {
+	key := r.Header.Get("Idempotency-Key")
+	if no, ok := c.refused.Load(key); ok {
+		return nil, no.(*refusal) //nolint:forcetypeassert // all are
+	}
+	out, err := c.makeRefund(r, f)
+	if no, ok := errors.AsType[*refusal](err); ok {
+		c.refused.Store(key, &refusal{no.status, no.code, no.message, "req_" + rand.Text()})
+	}
+	return out, err
+}
+
+func (c counter) makeRefund(r *http.Request, f url.Values) (object, error) {
 	p, err := c.payment(r.Context(), intentID, f.Get("payment_intent"))
 	if err != nil {
 		return nil, err
@@ -308,8 +332,10 @@ func (c counter) refund(r *http.Request, f url.Values) (object, error) {
 	switch {
 	case err != nil:
 		return nil, invalid("parameter_invalid_integer", "Invalid integer: amount")
-	case r.Header.Get("Idempotency-Key") != no || f.Get("metadata[payment_no]") != p.No:
+	case !strings.HasPrefix(r.Header.Get("Idempotency-Key"), no) || f.Get("metadata[payment_no]") != p.No:
 		return nil, invalid("parameter_missing", "This stand-in wants the shop's number wherever it is needed")
+	case c.broke.Load():
+		return nil, invalid("balance_insufficient", "Insufficient funds in your Stripe balance to refund this amount.")
 	case amount > p.Captured-p.Refunded:
 		if _, repeated, err := c.desk.RefundOf(r.Context(), no); err != nil || !repeated {
 			return nil, errors.Join(err, invalid("charge_already_refunded", "Refund amount is greater than unrefunded amount on charge"))
