@@ -68,7 +68,7 @@ func (c Comparison) Open() int {
 // Next is what an operator does about them.
 func (c Comparison) Next() string {
 	for _, st := range c.Statements {
-		if slices.ContainsFunc(st.Differences, func(d Unmatched) bool { return d.Proposal == settleIt }) {
+		if st.Settled != nil && st.Settled.More || slices.ContainsFunc(st.Differences, func(d Unmatched) bool { return d.Proposal == settleIt }) {
 			return "repeat the command with --apply, which settles those marked settle; look up the others in the provider's console"
 		}
 	}
@@ -95,6 +95,9 @@ func (c Comparison) Write(w io.Writer) error {
 		}
 		if done := st.Settled; done != nil {
 			_, _ = fmt.Fprintf(tab, "  Settled %d.\n", done.Count)
+			if done.More {
+				_, _ = fmt.Fprintln(tab, "  More is to be settled: repeat the command.")
+			}
 			for _, failed := range done.Failed {
 				_, _ = fmt.Fprintln(tab, "  Not settled:", failed)
 			}

@@ -96,7 +96,7 @@ WHERE provider = @provider AND day = @day AND (class, kind, provider_txn) > (@af
 ORDER BY class, kind, provider_txn LIMIT @at_most;
 
 -- name: Known :many
--- The payments that may be settled, and the refunds of ours. A second capture of a payment is a person's to look at: it
+-- The payments and refunds of ours that may be settled. One that has succeeded may only be taken back. A second capture of a payment is a person's to look at: it
 -- would go back as a duplicate, and companies that refund by the payment's number would pay back the first, which paid the
 -- order.
 SELECT p.payment_no AS no FROM payments.payments p
@@ -104,8 +104,9 @@ JOIN (SELECT unnest(@payment_buckets::smallint[]) AS bucket, unnest(@payment_nos
 WHERE p.provider = @provider AND p.status <> 'captured'
 UNION ALL
 SELECT r.refund_no FROM payments.refunds r
-JOIN (SELECT unnest(@refund_buckets::smallint[]) AS bucket, unnest(@refund_nos::uuid[]) AS refund_no) y ON y.bucket = r.bucket AND y.refund_no = r.refund_no
-WHERE r.provider = @provider;
+JOIN (SELECT unnest(@refund_buckets::smallint[]) AS bucket, unnest(@refund_nos::uuid[]) AS refund_no, unnest(@stated::bigint[]) AS stated) y
+    ON y.bucket = r.bucket AND y.refund_no = r.refund_no
+WHERE r.provider = @provider AND (r.status <> 'succeeded' OR y.stated = 0);
 
 -- name: ForgetLines :execrows
 -- Deletes the lines of statements that are long compared, a bounded number at a time.

@@ -68,6 +68,7 @@ func (d Unmatched) takenBack() bool {
 // Settled is what settling the proposals did.
 type Settled struct {
 	Count  int      `json:"count"`
+	More   bool     `json:"more,omitempty" doc:"The request took its time before all was settled; send it again"`
 	Failed []string `json:"failed,omitempty" doc:"The first 20 that could not be settled, with the reason" example:"[\"0198f2c8b5d07c3e9a4f1b2c3d4e5f61: the order is not paid\"]"`
 }
 
@@ -193,13 +194,13 @@ func differences(ctx context.Context, q *statementdb.Queries, t target, after Un
 	return list, nil
 }
 
-// known are those numbers of the rows that are refunds of ours at the provider, and
-// payments that are not captured.
+// known are those numbers of the rows that are refunds of ours at the provider, unless they
+// succeeded and were not taken back, and payments that are not captured.
 func known(ctx context.Context, q *statementdb.Queries, name string, rows []statementdb.DifferencesRow) ([]ids.ID, error) {
 	of := statementdb.KnownParams{Provider: name}
 	for _, r := range rows {
 		of.PaymentNos, of.PaymentBuckets = append(of.PaymentNos, r.PaymentNo), append(of.PaymentBuckets, r.PaymentNo.Bucket())
-		of.RefundNos, of.RefundBuckets = append(of.RefundNos, r.RefundNo), append(of.RefundBuckets, r.RefundNo.Bucket())
+		of.RefundNos, of.RefundBuckets, of.Stated = append(of.RefundNos, r.RefundNo), append(of.RefundBuckets, r.RefundNo.Bucket()), append(of.Stated, r.Stated)
 	}
 	return q.Known(ctx, of)
 }

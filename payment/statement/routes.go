@@ -23,7 +23,9 @@ const (
 	path = "/api/v1/admin/statements/{date}"
 	// waitAtMost is how long a request waits for the worker, below a proxy's patience.
 	waitAtMost = 15 * time.Second
-	waitStep   = 100 * time.Millisecond
+	// settleAtMost is how long of that a request settles; the rest is for the comparison afterwards.
+	settleAtMost = 10 * time.Second
+	waitStep     = 100 * time.Millisecond
 )
 
 // Routes registers the operators' comparison with statements.
@@ -50,7 +52,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Fetch and compare the providers' statements of a day, or settle what the comparison proposes", Audit: "statement.apply",
 		NoKey: "it settles a movement once, under the provider's number",
 		Description: "Without `apply` it fetches the statements again and waits some seconds for them: while `state` is `fetching`, ask with GET. With `apply` it records each missing movement " +
-			"whose `proposal` is `settle`, as a callback would have: the order is paid, or the money goes back. That is written into the audit log first and may be repeated.",
+			"whose `proposal` is `settle`, as a callback would have: the order is paid, or the money goes back. That is written into the audit log first and may be repeated. " +
+			"It takes ten seconds at most: `more` says that it is to be repeated.",
 	}, func(ctx context.Context, in *struct {
 		Date string `path:"date" doc:"The shop's day" example:"2026-11-22"`
 		Body struct {
@@ -104,15 +107,17 @@ func (r Comparison) fetching() bool {
 	return slices.ContainsFunc(r.Statements, func(st Statement) bool { return st.State == "fetching" })
 }
 
-// applyAll settles what is proposed. It goes on when the operator leaves, within
-// waitAtMost.
+// applyAll settles what is proposed, as much as settleAtMost allows. It goes on when the
+// operator leaves, within waitAtMost.
 func (s *Service) applyAll(ctx context.Context, date string, all []target) (Comparison, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitAtMost)
 	defer cancel()
+	settling, enough := context.WithTimeout(ctx, settleAtMost)
+	defer enough()
 	applied := make([]*Settled, len(all))
 	for i, t := range all {
 		var err error
-		if applied[i], err = s.apply(ctx, t); err != nil {
+		if applied[i], err = s.apply(ctx, settling, t); err != nil {
 			return Comparison{}, err
 		}
 	}
@@ -126,12 +131,12 @@ func (s *Service) applyAll(ctx context.Context, date string, all []target) (Comp
 // maxFailed is how many failures a report names.
 const maxFailed = 20
 
-// apply settles what the comparison proposes, and compares again. The audit log gets each
-// page of it first: a settlement that it does not know cannot happen, and one that it knows
-// can be repeated.
-func (s *Service) apply(ctx context.Context, t target) (*Settled, error) {
+// apply settles what the comparison proposes until settling ends, and compares again. The
+// audit log gets each page of it first: a settlement that it does not know cannot happen, and
+// one that it knows can be repeated.
+func (s *Service) apply(ctx, settling context.Context, t target) (*Settled, error) {
 	done := new(Settled)
-	for after := (Unmatched{}); ; {
+	for after := (Unmatched{}); !done.More; {
 		all, err := differences(ctx, s.q, t, after)
 		if err != nil {
 			return done, err
@@ -151,13 +156,13 @@ func (s *Service) apply(ctx context.Context, t target) (*Settled, error) {
 			return done, err
 		}
 		for _, d := range all {
-			if err := s.settle(ctx, t.name, d); err == nil {
+			if done.More = settling.Err() != nil; done.More {
+				break
+			}
+			if err := s.settle(settling, t.name, d); err == nil {
 				done.Count++
 			} else if len(done.Failed) < maxFailed {
 				done.Failed = append(done.Failed, fmt.Sprintf("%s %s: %v", d.Kind, d.Transaction, err))
-			}
-			if ctx.Err() != nil {
-				return done, ctx.Err()
 			}
 		}
 	}

@@ -331,8 +331,9 @@ JOIN (SELECT unnest($1::smallint[]) AS bucket, unnest($2::uuid[]) AS payment_no)
 WHERE p.provider = $3 AND p.status <> 'captured'
 UNION ALL
 SELECT r.refund_no FROM payments.refunds r
-JOIN (SELECT unnest($4::smallint[]) AS bucket, unnest($5::uuid[]) AS refund_no) y ON y.bucket = r.bucket AND y.refund_no = r.refund_no
-WHERE r.provider = $3
+JOIN (SELECT unnest($4::smallint[]) AS bucket, unnest($5::uuid[]) AS refund_no, unnest($6::bigint[]) AS stated) y
+    ON y.bucket = r.bucket AND y.refund_no = r.refund_no
+WHERE r.provider = $3 AND (r.status <> 'succeeded' OR y.stated = 0)
 `
 
 type KnownParams struct {
@@ -341,9 +342,10 @@ type KnownParams struct {
 	Provider       string
 	RefundBuckets  []int16
 	RefundNos      []ids.ID
+	Stated         []int64
 }
 
-// The payments that may be settled, and the refunds of ours. A second capture of a payment is a person's to look at: it
+// The payments and refunds of ours that may be settled. One that has succeeded may only be taken back. A second capture of a payment is a person's to look at: it
 // would go back as a duplicate, and companies that refund by the payment's number would pay back the first, which paid the
 // order.
 func (q *Queries) Known(ctx context.Context, arg KnownParams) ([]ids.ID, error) {
@@ -353,6 +355,7 @@ func (q *Queries) Known(ctx context.Context, arg KnownParams) ([]ids.ID, error) 
 		arg.Provider,
 		arg.RefundBuckets,
 		arg.RefundNos,
+		arg.Stated,
 	)
 	if err != nil {
 		return nil, err
