@@ -83,6 +83,13 @@ func (pl *poller) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) err
 	return err
 }
 
+// reasons are why money goes back, in words that companies show to their shoppers: in Chinese,
+// as those of the companies are, and within the 80 bytes that the shortest of them takes.
+var reasons = map[string]string{
+	outcomeLate: "订单已关闭", outcomeDuplicate: "重复付款", outcomeMismatch: "付款金额不符",
+	refund.ByShopper: "买家申请退款", refund.ByOperator: "商家退款", refund.ByDispute: "售后退款",
+}
+
 // requestRefund is the provider's answer to the request for a refund: its state.
 func (bk *books) requestRefund(ctx context.Context, r paymentdb.PaymentsRefund) (none provider.RefundStatus, err error) {
 	prov, err := bk.provider(ctx, r.Provider)
@@ -96,7 +103,7 @@ func (bk *books) requestRefund(ctx context.Context, r paymentdb.PaymentsRefund) 
 	return prov.Refund(ctx, provider.Return{
 		RefundNo: r.RefundNo, Payment: provider.Payment{No: r.PaymentNo, Ref: of.Handoff.Ref}, Transaction: r.CaptureTxn,
 		Amount: r.Amount, Captured: of.Captured, Currency: r.Currency,
-		Reason: r.Reason, NotifyURL: bk.callbackURL(refundNotifyPath, r.Provider),
+		Reason: reasons[r.Reason], NotifyURL: bk.callbackURL(refundNotifyPath, r.Provider),
 	})
 }
 

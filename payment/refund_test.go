@@ -3,12 +3,14 @@ package payment
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"stampede/order/orderevent"
+	"stampede/payment/internal/paymentdb"
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
@@ -185,10 +187,12 @@ func oneRefundAskedForBySeveralInstances(t *testing.T, s *bundle) {
 // refusing refuses the first request for a refund that another one is making.
 type refusing struct {
 	provider.Provider
-	asked int
+	asked  int
+	reason string // of the last request
 }
 
 func (r *refusing) Refund(ctx context.Context, ret provider.Return) (provider.RefundStatus, error) {
+	r.reason = ret.Reason
 	if r.asked++; r.asked == 1 {
 		return provider.RefundStatus{}, provider.ErrRefused
 	}
@@ -197,10 +201,22 @@ func (r *refusing) Refund(ctx context.Context, ret provider.Return) (provider.Re
 
 func aRefusalThatIsNotRepeated(t *testing.T, s *bundle) {
 	no, _ := s.late(sandbox.Normal)
-	s.round(s.instance(options{}, &refusing{Provider: s.client}).refundDue)
+	bank := &refusing{Provider: s.client}
+	shop := s.instance(options{}, bank)
+	s.round(shop.refundDue)
 	s.refundsDone(no)
 	require.Equal(t, "the refund", s.refundOf(no), "late succeeded")
 	s.booksAreRight()
+	refundNo := read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no)
+	row, err := s.q.Refund(t.Context(), paymentdb.RefundParams{RefundNo: refundNo, Bucket: refundNo.Bucket()})
+	require.NoError(t, err)
+	for _, row.Reason = range []string{"late", "duplicate", "mismatch", "shopper", "operator", "dispute"} {
+		_, err := shop.requestRefund(t.Context(), row)
+		require.NoError(t, err)
+		if !regexp.MustCompile(`^\p{Han}+$`).MatchString(bank.reason) {
+			t.Errorf("the shopper reads of a refund for %s: %q", row.Reason, bank.reason)
+		}
+	}
 }
 
 // A page of the bank that its shopper opened before stays payable: the money goes back,
