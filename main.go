@@ -355,8 +355,9 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money
 	payCfg.ReturnURL, payCfg.Zone = cmp.Or(s.set.Addresses.OrderURL, s.set.Addresses.BaseURL()+"/"), s.set.Sale.Zone()
 	payDeps := payment.Deps{
-		DB: s.Pools["payment"], Standby: s.Standby, Pulse: s.Pulse, Orders: s.order, Plan: s.plan, Providers: providers,
-		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
+		DB: s.Pools["payment"], Standby: s.Standby, Pulse: s.Pulse, Orders: s.order, Plan: s.plan,
+		Providers: providers, Practice: s.set.Pay.Practice(), BaseURL: s.set.Addresses.BaseURL(),
+		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
 		payDeps.OpenID, payDeps.MakerOf = s.identity.Accounts.OpenIDOf, s.identity.Keys.MakerOf

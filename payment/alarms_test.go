@@ -66,21 +66,21 @@ func (away) Query(context.Context, provider.Payment) (provider.Status, error) {
 }
 
 // A provider that does not answer is a warning while another does, else a stop; that
-// the sandbox bank takes no money is said.
+// providers for practice take no money is said, whatever they are called.
 func providersAreAskedBeforeASale(t *testing.T, s *bundle) {
 	for _, c := range []struct {
 		providers []provider.Provider
-		practice  int
+		practice  bool
 		want      []preflight.Level
 	}{
-		{[]provider.Provider{s.client}, 1, []preflight.Level{preflight.OK}},
-		{[]provider.Provider{away{}, s.client}, 1, []preflight.Level{preflight.Warning, preflight.OK}},
-		{[]provider.Provider{away{}}, 0, []preflight.Level{preflight.Stop}},
+		{[]provider.Provider{s.client}, false, []preflight.Level{preflight.OK}},
+		{[]provider.Provider{away{}, s.client}, true, []preflight.Level{preflight.Warning, preflight.OK}},
+		{[]provider.Provider{away{}}, true, []preflight.Level{preflight.Stop}},
 	} {
-		shop := s.instance(options{}, c.providers...)
+		shop := s.instance(options{practice: c.practice}, c.providers...)
 		practice, err := shop.practised(t.Context(), preflight.Need{})
 		require.NoError(t, err)
-		require.Equal(t, "findings about the sandbox bank", len(practice), c.practice)
+		require.Equal(t, "it finds that no real money is taken", len(practice) == 1, c.practice)
 		found, err := shop.askProviders(t.Context(), preflight.Need{})
 		require.NoError(t, err)
 		var got []preflight.Level

@@ -36,6 +36,8 @@ type Deps struct {
 	// Providers are the ways to pay, the preferred first.
 	// Without any, payment requests get payment-unavailable.
 	Providers []provider.Provider
+	// Practice says that some of them take no real money.
+	Practice bool
 	// OpenID returns a user's name in an app of a provider, or "". Nil: no user has one.
 	OpenID func(ctx context.Context, user int64, app string) (string, error)
 	// MakerOf returns who made the API key that acts as a user; 0 for a person. Nil: there are no keys.

@@ -102,7 +102,8 @@ func run(t *testing.T, s *bundle, tests ...func(*testing.T, *bundle)) {
 }
 
 type options struct {
-	pay func(*Config)
+	pay      func(*Config)
+	practice bool
 }
 
 func setup(t *testing.T, o options) *bundle {
@@ -162,7 +163,7 @@ func (s *bundle) instance(o options, providers ...provider.Provider) *Service {
 	log := slog.New(slog.DiscardHandler)
 	apiKeys := keys.New(keys.Deps{DB: s.db, Log: log, Metrics: prometheus.NewRegistry()})
 	svc, err := New(cfg, Deps{
-		DB: s.db, Orders: s.orders, Plan: s.plan, Providers: providers, MakerOf: apiKeys.MakerOf, BaseURL: s.url,
+		DB: s.db, Orders: s.orders, Plan: s.plan, Providers: providers, Practice: o.practice, MakerOf: apiKeys.MakerOf, BaseURL: s.url,
 		Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	require.NoError(s.t, err)

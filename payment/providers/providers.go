@@ -38,6 +38,9 @@ type Settings struct {
 	PayWith []string           `group:"Practice:" name:"pay" env:"STAMPEDE_PAY" enum:"wechat,alipay,stripe" help:"Also serve stand-ins of these payment companies and pay through them, comma-separated: wechat, alipay, stripe. Like the sandbox bank, never on a real shop." practice:"" rare:""`
 }
 
+// Practice reports whether some of the ways take no real money.
+func (s Settings) Practice() bool { return s.Sandbox.SandboxBank || len(s.PayWith) > 0 }
+
 // Check refuses to practise with a company that the shop has an account with. The
 // companies' settings check themselves.
 func (s Settings) Check() error {
@@ -112,7 +115,7 @@ func Open(set Settings, deps Deps) (*Ways, error) {
 		addStripe(set.Stripe.Config())
 	}
 	practice := sandbox.Deps{DB: deps.DB, Pulse: deps.Pulse, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics}
-	if !set.Sandbox.SandboxBank && len(set.PayWith) == 0 {
+	if !set.Practice() {
 		return w, nil
 	}
 	var own *sandbox.Client
