@@ -28,6 +28,8 @@ func TestSignature(t *testing.T) {
 	}
 	with := func(h http.Header, change func(http.Header)) http.Header { change(h); return h }
 	const body = `{"op":"query"}`
+	// Computed by another program from the description.
+	require.Equal(t, "the bank's signature", signedBy(bank, now, body).Get(HeaderSignature), "41f75c12622bb4fb511452613f4cbc6c466ac840b0ff1fdbcc28671d4246664c")
 	for _, tt := range []struct {
 		name string
 		h    http.Header
