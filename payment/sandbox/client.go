@@ -209,11 +209,7 @@ func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
 			if err := c.exchange(ctx, statementCall{call: c.call(opStatement), From: d.From, To: d.To, Mark: after}, &r); err != nil {
 				return err
 			}
-			var page []Movement
-			if err := json.Unmarshal([]byte(r.Movements), &page); err != nil {
-				return fmt.Errorf("sandbox: statement: %w", err)
-			}
-			for _, m := range page {
+			for _, m := range r.Movements {
 				after = Mark{m.At, m.Ref}
 				if l, err := lineOf(m); err != nil || !m.ChargedBack && !pass(l) {
 					return err

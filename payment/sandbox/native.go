@@ -45,11 +45,7 @@ func (n native) Routes(mux chi.Router, desk Desk) {
 	})
 	endpoint(n, mux, opStatement, func(ctx context.Context, c statementCall, head answered) (any, error) {
 		rows, err := desk.Movements(ctx, provider.Day{From: c.From, To: c.To}, c.Mark, statementPage+1)
-		if err != nil {
-			return nil, err
-		}
-		text, err := json.Marshal(rows[:min(len(rows), statementPage)])
-		return statementReply{head, string(text), len(rows) > statementPage}, err
+		return statementReply{head, rows[:min(len(rows), statementPage)], len(rows) > statementPage}, err
 	})
 }
 

@@ -170,19 +170,17 @@ func TestSignedInvalidMessageIsRefused(t *testing.T) {
 	}
 	require.NoError(t, parse(good))
 	for name, change := range map[string][2]string{
-		"a float":                           {`:100,`, `:100.0,`},
-		"an exponent":                       {`:100,`, `:1e2,`},
-		"a string for an amount":            {`:100,`, `:"100",`},
-		"beyond int64":                      {`:100,`, `:9223372036854775808,`},
-		"an amount twice":                   {`:100,`, `:100,"amount":1,`},
-		"an amount twice, once in capitals": {`:100,`, `:100,"AMOUNT":1,`},
-		"an unknown member":                 {`:100,`, `:100,"discount":99,`},
-		"a second message":                  {`Z"}`, `Z"}{}`},
-		"no transaction":                    {`"t"`, `""`},
-		"no time":                           {`,"at":"2026-01-01T00:00:00Z"`, ``},
-		"an unknown event":                  {`captured`, `imagined`},
-		"a refund without number":           {`payment.captured`, `refund.succeeded`},
-		"a number of another form":          {`"payment_no":"`, `"payment_no":"x`},
+		"a float":                  {`:100,`, `:100.0,`},
+		"an exponent":              {`:100,`, `:1e2,`},
+		"a string for an amount":   {`:100,`, `:"100",`},
+		"beyond int64":             {`:100,`, `:9223372036854775808,`},
+		"an unknown member":        {`:100,`, `:100,"discount":99,`},
+		"a second message":         {`Z"}`, `Z"}{}`},
+		"no transaction":           {`"t"`, `""`},
+		"no time":                  {`,"at":"2026-01-01T00:00:00Z"`, ``},
+		"an unknown event":         {`captured`, `imagined`},
+		"a refund without number":  {`payment.captured`, `refund.succeeded`},
+		"a number of another form": {`"payment_no":"`, `"payment_no":"x`},
 	} {
 		body := strings.Replace(good, change[0], change[1], 1)
 		if body == good {

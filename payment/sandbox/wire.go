@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"stampede/platform/base/ids"
@@ -103,8 +102,8 @@ type statementCall struct {
 
 type statementReply struct {
 	answered
-	Movements string `json:"movements"` // as JSON: messages have no lists
-	More      bool   `json:"more"`
+	Movements []Movement `json:"movements"`
+	More      bool       `json:"more"`
 }
 
 // errorReply is the body of every refusal. Code is stable, Message is for
@@ -136,8 +135,7 @@ type ack struct {
 	Message string `json:"message,omitempty"`
 }
 
-// decodeStrict decodes exactly one flat JSON object without unknown or duplicate
-// members: two readers of one message must never see different content.
+// decodeStrict decodes exactly one JSON object without unknown members.
 func decodeStrict(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -147,7 +145,7 @@ func decodeStrict(body []byte, v any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("sandbox: decode: data after the message")
 	}
-	return checkNames(body)
+	return nil
 }
 
 // readBody reads a request's body as far as a message may be long.
@@ -157,27 +155,6 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is too long or was truncated")
 	}
 	return body, nil
-}
-
-// checkNames refuses what the decoder accepts in an object that it has read: a
-// duplicate member, of which it takes the last, and one in another case.
-func checkNames(body []byte) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	_, err := d.Token() // the brace
-	seen := make(map[string]bool)
-	for err == nil && d.More() {
-		var name json.Token
-		if name, err = d.Token(); err != nil {
-			break
-		}
-		s, _ := name.(string)
-		if seen[s] || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") != "" {
-			return fmt.Errorf("sandbox: decode: member %q is duplicated or in another case", s)
-		}
-		seen[s] = true
-		_, err = d.Token() // its value; every member is a string, a number, a boolean or null
-	}
-	return err
 }
 
 // The headers that carry a signature.
