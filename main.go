@@ -366,7 +366,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		return err
 	}
 	s.points = points.New(points.Deps{
-		DB: s.Pools["order"], Plan: s.plan, Returned: s.payment.Refunds.Returned, Enter: s.order.EnterReading,
+		DB: s.Pools["order"], Plan: s.plan, Returned: s.payment.Payments.Returned, Enter: s.order.EnterReading,
 	})
 	return nil
 }

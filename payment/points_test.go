@@ -92,7 +92,7 @@ func TestPoints(t *testing.T) {
 
 // ledgerOfPoints is an instance of the points on the bundle's stores.
 func (s *bundle) ledgerOfPoints() *points.Service {
-	return points.New(points.Deps{DB: s.db, Plan: s.plan, Returned: s.Refunds.Returned, Enter: s.orders.EnterReading})
+	return points.New(points.Deps{DB: s.db, Plan: s.plan, Returned: s.Payments.Returned, Enter: s.orders.EnterReading})
 }
 
 // follow delivers the events about an order whose subjects contain a word: in any order, and

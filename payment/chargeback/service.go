@@ -2,6 +2,7 @@ package chargeback
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/payment/chargeback/internal/chargebackdb"
+	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
 	"stampede/platform/base/fault"
@@ -27,6 +29,7 @@ var raised = alarm.Define("chargeback", alarm.Critical,
 
 // Kinds of ledger rows; a reversal has the transaction of its chargeback.
 const (
+	kindCapture    = "capture"
 	kindChargeback = "chargeback"
 	kindReversal   = "chargeback_reversal"
 )
@@ -48,18 +51,18 @@ func New(db *pgxpool.Pool, refunds *refund.Service) *Service {
 // provider.ErrUnknown if the capture is not in the ledger, as for another use of the account, or
 // with provider.ErrMismatch.
 func (s *Service) Record(ctx context.Context, name string, c provider.Chargeback) error {
-	of, err := s.q.CaptureOf(ctx, chargebackdb.CaptureOfParams{Provider: name, ProviderTxn: c.Capture})
+	of, err := paymentdb.New(s.db).Movement(ctx, paymentdb.MovementParams{Provider: name, Kind: kindCapture, ProviderTxn: c.Capture})
 	switch {
-	case err != nil:
-	case len(of) == 0:
+	case errors.Is(err, pgx.ErrNoRows):
 		err = provider.ErrUnknown
-	case c.Amount <= 0 || c.Currency != of[0].Currency: // the amount may be above the capture's, as where exchange rates moved
+	case err != nil:
+	case c.Amount <= 0 || c.Currency != of.Currency: // the amount may be above the capture's, as where exchange rates moved
 		err = provider.ErrMismatch
 	case c.Reinstated:
 		c.State = provider.ChargebackWon // also where the report's state lags behind its money
-		err = s.refunds.Reopen(ctx, name, c.Capture, of[0].OrderNo, func(tx pgx.Tx) error { return s.record(ctx, tx, name, c, of[0]) })
+		err = s.refunds.Reopen(ctx, name, c.Capture, of.OrderNo, func(tx pgx.Tx) error { return s.record(ctx, tx, name, c, of) })
 	default:
-		err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error { return s.record(ctx, tx, name, c, of[0]) })
+		err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error { return s.record(ctx, tx, name, c, of) })
 	}
 	if err != nil {
 		return fmt.Errorf("chargeback %s: %w", c.No, err)
@@ -67,8 +70,7 @@ func (s *Service) Record(ctx context.Context, name string, c provider.Chargeback
 	return nil
 }
 
-func (s *Service) record(ctx context.Context, tx pgx.Tx, name string, c provider.Chargeback, of chargebackdb.CaptureOfRow) error {
-	q := s.q.WithTx(tx)
+func (s *Service) record(ctx context.Context, tx pgx.Tx, name string, c provider.Chargeback, of paymentdb.PaymentsLedger) error {
 	// In one order, so that two reports at once do not wait for each other.
 	for _, money := range []struct {
 		kind  string
@@ -77,7 +79,7 @@ func (s *Service) record(ctx context.Context, tx pgx.Tx, name string, c provider
 		if !money.moved {
 			continue
 		}
-		if _, err := q.RecordMoney(ctx, chargebackdb.RecordMoneyParams{
+		if _, err := paymentdb.New(tx).RecordMoney(ctx, paymentdb.RecordMoneyParams{
 			Provider: name, Kind: money.kind, ProviderTxn: c.No, PaymentNo: of.PaymentNo, OrderNo: of.OrderNo, Amount: c.Amount, Currency: c.Currency,
 		}); err != nil {
 			return err
@@ -87,7 +89,7 @@ func (s *Service) record(ctx context.Context, tx pgx.Tx, name string, c provider
 	if !c.RespondBy.IsZero() {
 		by = &c.RespondBy
 	}
-	changed, err := q.Put(ctx, chargebackdb.PutParams{
+	changed, err := s.q.WithTx(tx).Put(ctx, chargebackdb.PutParams{
 		Provider: name, ChargebackNo: c.No, PaymentNo: of.PaymentNo, OrderNo: of.OrderNo, CaptureTxn: &c.Capture, Amount: c.Amount, Currency: c.Currency,
 		Reason: c.Reason, Status: string(c.State), RespondBy: by, Reinstated: c.Reinstated,
 	})

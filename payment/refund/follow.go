@@ -165,20 +165,6 @@ func readBook(ctx context.Context, q *paymentdb.Queries, o orderevent.Order) (b 
 	return b, nil
 }
 
-// Returned is how much money refunds have returned of what paid an order, as tx sees it.
-func (s *Service) Returned(ctx context.Context, tx pgx.Tx, no ids.ID) (sum int64, err error) {
-	rows, err := paymentdb.New(tx).AskedRefunds(ctx, paymentdb.AskedRefundsParams{OrderNo: no, Bucket: no.Bucket()})
-	if err != nil {
-		return 0, fmt.Errorf("refund: read refunds of order %s: %w", no, err)
-	}
-	for _, r := range rows {
-		if r.Status == succeeded || r.Status == byHand {
-			sum += r.Amount
-		}
-	}
-	return sum, nil
-}
-
 // refuseChargedBack fails if the shopper's bank has taken back so much of a capture that
 // this refund of it would pay the shopper twice.
 func refuseChargedBack(ctx context.Context, q *paymentdb.Queries, r paymentdb.PaymentsRefund) error {

@@ -114,6 +114,12 @@ func (r *Reader) RefundOpen(ctx context.Context, tx pgx.Tx, no ids.ID) (bool, er
 	return open[no], err
 }
 
+// Returned is how much money refunds have returned of what paid an order, as tx sees it.
+func (r *Reader) Returned(ctx context.Context, tx pgx.Tx, no ids.ID) (int64, error) {
+	refunded, _, err := refundsOf(ctx, r.q.WithTx(tx), []ids.ID{no})
+	return refunded[no], err
+}
+
 func refundsOf(ctx context.Context, q *paymentdb.Queries, nos []ids.ID) (refunded map[ids.ID]int64, open map[ids.ID]bool, err error) {
 	rows, err := q.RefundsOfOrders(ctx, paymentdb.RefundsOfOrdersParams{OrderNos: nos, Buckets: ids.BucketsOf(nos)})
 	if err != nil {

@@ -12,48 +12,6 @@ import (
 	"stampede/platform/base/ids"
 )
 
-const captureOf = `-- name: CaptureOf :many
-SELECT payment_no, order_no, amount, currency FROM payments.ledger WHERE provider = $1 AND kind = 'capture' AND provider_txn = $2
-`
-
-type CaptureOfParams struct {
-	Provider    string
-	ProviderTxn string
-}
-
-type CaptureOfRow struct {
-	PaymentNo ids.ID
-	OrderNo   ids.ID
-	Amount    int64
-	Currency  string
-}
-
-// The capture with a provider's number.
-func (q *Queries) CaptureOf(ctx context.Context, arg CaptureOfParams) ([]CaptureOfRow, error) {
-	rows, err := q.db.Query(ctx, captureOf, arg.Provider, arg.ProviderTxn)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CaptureOfRow
-	for rows.Next() {
-		var i CaptureOfRow
-		if err := rows.Scan(
-			&i.PaymentNo,
-			&i.OrderNo,
-			&i.Amount,
-			&i.Currency,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const ofOrder = `-- name: OfOrder :many
 SELECT c.provider, c.chargeback_no, c.payment_no, c.order_no, c.amount, c.currency, c.reason, c.status, c.respond_by, c.created_at, c.updated_at, c.capture_txn, EXISTS (SELECT FROM payments.ledger l WHERE l.provider = c.provider AND l.kind = 'chargeback' AND l.provider_txn = c.chargeback_no) AS withdrawn,
     EXISTS (SELECT FROM payments.ledger l WHERE l.provider = c.provider AND l.kind = 'chargeback_reversal' AND l.provider_txn = c.chargeback_no) AS reinstated
@@ -151,39 +109,6 @@ func (q *Queries) Put(ctx context.Context, arg PutParams) (int64, error) {
 		arg.Status,
 		arg.RespondBy,
 		arg.Reinstated,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const recordMoney = `-- name: RecordMoney :execrows
-INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (provider, kind, provider_txn) DO NOTHING
-`
-
-type RecordMoneyParams struct {
-	Provider    string
-	Kind        string
-	ProviderTxn string
-	PaymentNo   ids.ID
-	OrderNo     ids.ID
-	Amount      int64
-	Currency    string
-}
-
-// Records a movement once.
-func (q *Queries) RecordMoney(ctx context.Context, arg RecordMoneyParams) (int64, error) {
-	result, err := q.db.Exec(ctx, recordMoney,
-		arg.Provider,
-		arg.Kind,
-		arg.ProviderTxn,
-		arg.PaymentNo,
-		arg.OrderNo,
-		arg.Amount,
-		arg.Currency,
 	)
 	if err != nil {
 		return 0, err
