@@ -199,7 +199,9 @@ func TestRefundAfterTopUp(t *testing.T) {
 	require.NoError(t, sandboxtest.Pay(h))
 	paid, err := s.Query(t.Context(), provider.Payment{No: c.PaymentNo, Ref: h.Ref})
 	require.NoError(t, err)
-	back := provider.Return{RefundNo: ids.NewFor(7), Payment: provider.Payment{No: c.PaymentNo}, Transaction: paid.Capture.Transaction, Amount: 40, Currency: "USD", Reason: "x"}
+	back := provider.Return{
+		RefundNo: ids.NewFor(7), Payment: provider.Payment{No: c.PaymentNo}, Transaction: paid.Capture.Transaction, Amount: 40, Currency: "USD", Reason: "x",
+	}
 	s.company.Break(true)
 	for range 3 {
 		if _, err := s.Refund(t.Context(), back); err == nil || errors.Is(err, provider.ErrRefused) || !strings.Contains(err.Error(), "balance_insufficient") {
