@@ -96,8 +96,9 @@ func TestReconcileLeavesWhatNeedsADecision(t *testing.T) {
 	require.ErrorIs(t, err, compare.ErrReconciling)
 }
 
-// Redis was restarted: an item on sale waits for its Load, one whose sale is over does not.
-func TestReconcileWaitsForNoLoadOfAClosedItem(t *testing.T) {
+// Redis was restarted: an item on sale waits for its Load, one whose sale is over does not. Neither does a paused one
+// that was never loaded, as in an activity that was terminated early.
+func TestClosedAndPausedItemsWaitForNoLoad(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, _ := b.loaded(onSale(1, 5))
@@ -109,6 +110,10 @@ func TestReconcileWaitsForNoLoadOfAClosedItem(t *testing.T) {
 		require.Equal(t, "differences", len(r.Differences), want)
 		b.end(item)
 	}
+	terminated := b.create(onSale(2, 5))
+	b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, terminated.ID, Change{Paused: new(true)}) })
+	r, err := b.Reconcile(t.Context(), terminated.ID, false)
+	require.Equal(t, "paused", fmt.Sprint(len(r.Differences), err, b.violations("I2")), "0 <nil> []")
 }
 
 // After a sale, an item that does not agree with its orders is reconciled before its keys may go.

@@ -95,9 +95,11 @@ func (s *Service) checkDeciding(ctx context.Context) ([]proof.Violation, error) 
 	})
 }
 
-// refusing finds items on sale that Redis does not decide on.
+// refusing finds items on sale that Redis does not decide on. Paused ones sell nothing, and are not loaded if their
+// activity was terminated before.
 func (s *Service) refusing(ctx context.Context) (found []proof.Violation, err error) {
 	onSale, err := s.StockOnSale(ctx, math.MaxInt32)
+	onSale = slices.DeleteFunc(onSale, func(r stock.Row) bool { return r.Paused })
 	if err != nil || len(onSale) == 0 {
 		return nil, err
 	}
