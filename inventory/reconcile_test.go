@@ -128,4 +128,13 @@ func TestEndedItemIsReconciled(t *testing.T) {
 	b.settles(1)
 	entries, err := audit.List(t.Context(), b.db, audit.Filter{Action: "item.reconcile"})
 	require.Equal(t, "audited", fmt.Sprint(len(entries), err), "1 <nil>")
+	// What cannot be repaired is found in every round, and recorded in none.
+	item, epoch := b.loaded(onSale(2, 5))
+	b.rdb.HSet(t.Context(), item.UsersKey(epoch), "9", ids.NewFor(9).String())
+	b.end(item)
+	for range 2 {
+		b.settles(0)
+	}
+	entries, err = audit.List(t.Context(), b.db, audit.Filter{Action: "item.reconcile"})
+	require.Equal(t, "audited, and alarms", fmt.Sprint(len(entries), err, b.differs()[0].Count), "1 <nil> 2")
 }

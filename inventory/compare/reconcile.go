@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -88,10 +89,10 @@ func (s *Service) Reconcile(ctx context.Context, itemID int64, repair bool) (Rec
 	if itemID != 0 && len(rows) == 0 {
 		return Reconciliation{}, stock.ErrNoStock
 	}
-	return s.reconcile(ctx, rows, repair)
+	return s.reconcile(ctx, rows, repair, true)
 }
 
-func (s *Service) reconcile(ctx context.Context, stocks []stock.Row, repair bool) (Reconciliation, error) {
+func (s *Service) reconcile(ctx context.Context, stocks []stock.Row, repair, asked bool) (Reconciliation, error) {
 	done := Reconciliation{Differences: []Difference{}}
 	found, err := s.books.Lasting(ctx, stocks, (*books.Cut).Differences)
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *Service) reconcile(ctx context.Context, stocks []stock.Row, repair bool
 		list := differencesOf(found[:here])
 		found = found[here:]
 		if repair && len(list) > 0 {
-			if err := s.repair(ctx, shards, list); err != nil {
+			if err := s.repair(ctx, shards, list, asked); err != nil {
 				return done, err
 			}
 		}
@@ -130,8 +131,9 @@ func differencesOf(found []books.Finding) []Difference {
 	return list
 }
 
-// repair repairs an item's differences as a comparison does, and marks in list those that are gone.
-func (s *Service) repair(ctx context.Context, shards []stock.Row, list []Difference) error {
+// repair repairs an item's differences as a comparison does, and marks in list those that are gone. What an operator has
+// asked for is always recorded; what a loop finds every minute only if it repaired something.
+func (s *Service) repair(ctx context.Context, shards []stock.Row, list []Difference, asked bool) error {
 	itemID := shards[0].ItemID
 	if slices.ContainsFunc(list, func(d Difference) bool { return d.Repair == RepairPossible }) {
 		if err := s.ledger.Apply(ctx, itemID); err != nil {
@@ -167,11 +169,15 @@ func (s *Service) repair(ctx context.Context, shards []stock.Row, list []Differe
 		open[d.Kind]++
 		detail = cmp.Or(detail, d.Detail)
 	}
-	err := pg.InTx(ctx, s.DB, func(tx pgx.Tx) error {
-		return audit.Record(ctx, tx, "item.reconcile", stock.ItemSubject(itemID), audit.Change{Before: found, After: open})
-	})
-	if err != nil || len(open) == 0 {
-		return err
+	if asked || !maps.Equal(found, open) {
+		if err := pg.InTx(ctx, s.DB, func(tx pgx.Tx) error {
+			return audit.Record(ctx, tx, "item.reconcile", stock.ItemSubject(itemID), audit.Change{Before: found, After: open})
+		}); err != nil {
+			return err
+		}
+	}
+	if len(open) == 0 {
+		return nil
 	}
 	return alarmRedisDiffers.Raise(ctx, s.DB, stock.ItemSubject(itemID), detail)
 }

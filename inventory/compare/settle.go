@@ -114,7 +114,7 @@ func (s *Service) reconcileEnded(ctx context.Context, c *books.Cut) error {
 	if c.Sum().Held != 0 {
 		return nil
 	}
-	r, err := s.reconcile(ctx, c.Stocks, true)
+	r, err := s.reconcile(ctx, c.Stocks, true, false)
 	if n := len(r.Differences); n > 0 {
 		s.Log.WarnContext(ctx, "ended item differs from its orders", "item_id", c.ItemID, "differences", n, "open", r.Open())
 	}
