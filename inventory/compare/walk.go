@@ -167,7 +167,8 @@ func (s *Service) compareOrders(ctx context.Context, item stock.Item, rests int,
 		}
 	}
 	now := books.Fingerprint{Version: rows[at].Version, State: st}
-	if last, ok := s.Compared.Load(item); ok && last == now {
+	// The buyers of an activity may be lost while nothing of the item changes.
+	if last, ok := s.Compared.Load(item); ok && last == now && !item.PerActivity {
 		return 0, nil, nil
 	}
 	c := &comparison{s: s, item: item, epoch: st.Epoch, rests: rests, atRest: repaired == 0, repaired: repaired}
