@@ -88,7 +88,7 @@
 // script touches one slot and declares its keys, so that a cluster can run it.
 // Keys carry the epoch in their names, all except the state: a caller passes the
 // epoch that it knows, and a script that finds another one returns that and does
-// nothing. Scripts that free memory or follow a payment run even if Redis is full.
+// nothing. Scripts that free memory, follow a payment or only rewrite fields run even if Redis is full.
 //
 // # Load
 //
@@ -192,7 +192,8 @@
 // it also finds what no change of an order tells of. It repairs only what an order
 // proves. The rest raises an alarm: numbers without an order, and a Redis that is
 // ahead of a Postgres that lost commits. Until a walk finds them, BooksProbe knows
-// that the counts differ. Items of which nothing can change are not walked again.
+// that the counts differ. Items of which nothing can change are not walked again,
+// unless they share a list of buyers, which may be lost alone.
 // Keepers and walks may overlap, also between instances: every script is
 // idempotent by number.
 //

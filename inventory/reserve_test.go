@@ -255,4 +255,10 @@ func TestFullRedisStillTakesUnitsBack(t *testing.T) {
 	b.mustBring(b.pay(x.No))
 	b.mustBring(b.close(x.No))
 	require.Equal(t, "remaining", b.state(item).Remaining, 4)
+	b.write(item, epoch, y)
+	b.pay(y.No)
+	b.mustBring(b.refund(y.No, false))
+	b.change(item, Change{Paused: new(true)})
+	st := b.state(item)
+	require.Equal(t, "remaining after a refund, and paused", fmt.Sprint(st.Remaining, st.Paused), "5 true")
 }

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Applies an operator's change to a loaded item. Only a newer revision takes effect, so late and repeated
 -- calls are harmless, and stock moves by the difference of the plans: units held meanwhile stay held. A plan leaves out
 -- the units that retake.lua added: those are sold and were never on sale.
@@ -9,6 +9,7 @@
 --
 -- Returns {code, epoch, rel, units added}.
 --   code: 0 applied, 1 no state (Load will write the change), 2 not newer.
+-- allow-oom, because it rewrites fields that exist: a pause must reach a full Redis, and refunded units wait for it.
 -- Cost: O(1).
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'rev', 'total', 'rel', 'retaken')
