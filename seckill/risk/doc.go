@@ -25,9 +25,10 @@
 // rereads them when a revision rises, which a broadcast announces immediately
 // and a poll finds within half a second. Marks are derived from
 //
-//   - unpaid_holds: order events. Each unpaid closing is a row of risk.holds; the
-//     handler counts the users of the event, and a full count every five minutes
-//     covers new rules and anything missed.
+//   - unpaid_holds: order events. Each unpaid closing is a row of risk.holds, which stays
+//     without effect if the order was paid after all; the handler counts the users of
+//     the event, and a full count every five minutes covers new rules and anything
+//     missed.
 //   - open_unpaid: the order module, queried about once a second by one instance
 //     and only while there is such a rule. No copy is kept that could drift.
 //

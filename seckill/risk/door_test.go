@@ -263,7 +263,7 @@ func TestTidyRemovesEndedRows(t *testing.T) {
 	}
 	y.exec(`UPDATE risk.claims SET until = clock_timestamp() - interval '1 s' WHERE user_id > 1`)
 	i.unpaid(1, a, 2)
-	y.exec(`UPDATE risk.holds SET closed_at = closed_at - interval '91 days' WHERE order_no = (SELECT min(order_no::text)::uuid FROM risk.holds)`)
+	y.exec(`UPDATE risk.holds SET noted_at = noted_at - interval '91 days' WHERE order_no = (SELECT min(order_no::text)::uuid FROM risk.holds)`)
 	i.work()
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return y.count(`SELECT count(*) FROM risk.holds`) == 1 && y.count(`SELECT count(*) FROM risk.claims`) == 2

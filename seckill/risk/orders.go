@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -43,8 +44,7 @@ func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 	if err != nil {
 		return fmt.Errorf("risk: decode %s: %w", m.Subject, err)
 	}
-	var claimed, unpaid []orderevent.Order
-	var late []ids.ID
+	var claimed, unpaid, late []orderevent.Order
 	for _, o := range changed.Orders {
 		if exclusive[o.ItemID] {
 			claimed = append(claimed, o)
@@ -53,7 +53,7 @@ func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 			unpaid = append(unpaid, o)
 		}
 		if paidLate(&o) {
-			late = append(late, o.No)
+			late = append(late, o)
 		}
 	}
 	if len(claimed) > 0 {
@@ -69,8 +69,8 @@ func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 	if len(late) > 0 {
 		// Paid after all, from the backup: no harm was done. Marks follow at the next
 		// count.
-		if err := riskdb.New(s.deps.DB).ForgetHolds(ctx, late); err != nil {
-			return fmt.Errorf("risk: delete holds that were paid late: %w", err)
+		if err := riskdb.New(s.deps.DB).PutHolds(ctx, holdsOf(late)); err != nil {
+			return fmt.Errorf("risk: forget holds that were paid late: %w", err)
 		}
 	}
 	return nil
@@ -125,12 +125,7 @@ func (s *Service) learnClaims(ctx context.Context, orders []orderevent.Order) er
 // learnUnpaid records unpaid closings and marks the users that a rule now
 // applies to.
 func (s *Service) learnUnpaid(ctx context.Context, orders []orderevent.Order) error {
-	var rows riskdb.PutHoldsParams
-	for _, o := range orders {
-		rows.OrderNos, rows.Users, rows.Items = append(rows.OrderNos, o.No), append(rows.Users, o.UserID), append(rows.Items, o.ItemID)
-		rows.Reasons, rows.At = append(rows.Reasons, o.Reason), append(rows.At, o.UpdatedAt)
-		rows.Activities = append(rows.Activities, o.ActivityID)
-	}
+	rows := holdsOf(orders)
 	if err := riskdb.New(s.deps.DB).PutHolds(ctx, rows); err != nil {
 		return fmt.Errorf("record unpaid closings: %w", err)
 	}
@@ -157,4 +152,18 @@ func (s *Service) learnUnpaid(ctx context.Context, orders []orderevent.Order) er
 		}
 	}
 	return nil
+}
+
+// holdsOf are the rows of orders, with the time of their closing; of one that was paid after all, a time that never
+// counts.
+func holdsOf(orders []orderevent.Order) (rows riskdb.PutHoldsParams) {
+	for _, o := range orders {
+		var at time.Time
+		if !paidLate(&o) {
+			at = o.UpdatedAt
+		}
+		rows.OrderNos, rows.Users, rows.Items = append(rows.OrderNos, o.No), append(rows.Users, o.UserID), append(rows.Items, o.ItemID)
+		rows.Activities, rows.Reasons, rows.At = append(rows.Activities, o.ActivityID), append(rows.Reasons, o.Reason), append(rows.At, at)
+	}
+	return rows
 }

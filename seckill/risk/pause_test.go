@@ -194,6 +194,16 @@ func TestAnOrderPaidAfterAllIsForgotten(t *testing.T) {
 	i.tell(orderevent.SubjectPaid, o)
 	require.NoError(t, i.recount(t.Context(), UnpaidHolds))
 	require.NoError(t, i.Door(t.Context(), i.applicant(1, item)))
+	// The event of the closing comes, or comes again, after that of the payment.
+	i.set.UnpaidPause = time.Minute
+	for _, no := range []ids.ID{o.No, ids.NewFor(1)} {
+		paid, closed := o, o
+		paid.No, closed.No, closed.Status, closed.Reason = no, no, orderevent.StatusClosed, orderevent.ReasonTimeout
+		i.tell(orderevent.SubjectPaid, paid)
+		i.tell(orderevent.SubjectClosed, closed)
+		i.refresh()
+		require.NoError(t, i.Door(t.Context(), i.applicant(1, item)))
+	}
 }
 
 // After a crash the consumer is given its events again before the catalogue is

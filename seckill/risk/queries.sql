@@ -10,7 +10,7 @@ DELETE FROM risk.claim_orders WHERE order_no IN (
 
 -- name: RemoveOldHolds :exec
 DELETE FROM risk.holds WHERE order_no IN (
-    SELECT h.order_no FROM risk.holds h WHERE h.closed_at < statement_timestamp() - @keep::interval ORDER BY h.closed_at LIMIT @at_most);
+    SELECT h.order_no FROM risk.holds h WHERE h.noted_at < statement_timestamp() - @keep::interval ORDER BY h.noted_at LIMIT @at_most);
 
 -- name: RemoveEndedMarks :exec
 DELETE FROM risk.marks WHERE (rule_id, user_id) IN (
@@ -80,11 +80,13 @@ WHERE o.order_no = ANY (@order_nos::uuid[]) AND o.live
 ORDER BY o.order_no ON CONFLICT (user_id) DO NOTHING;
 
 -- name: PutHolds :exec
+-- Of two times of a number the earlier one stays: that of an order that was paid after all is outside every window,
+-- also if the event of its closing comes later.
 INSERT INTO risk.holds (order_no, user_id, item_id, activity_id, reason, closed_at)
 SELECT e.no, e.usr, e.item, e.activity, e.reason, e.at
 FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@users::bigint[]) AS usr, unnest(@items::bigint[]) AS item,
              unnest(@activities::bigint[]) AS activity, unnest(@reasons::text[]) AS reason, unnest(@at::timestamptz[]) AS at) e
-ORDER BY e.no ON CONFLICT DO NOTHING;
+ORDER BY e.no ON CONFLICT (order_no) DO UPDATE SET closed_at = excluded.closed_at WHERE excluded.closed_at < holds.closed_at;
 
 -- name: Unpaid :many
 -- Per user and activity, the unpaid closings of the last period, for the users of whom something was written
@@ -93,9 +95,6 @@ SELECT h.user_id, h.activity_id, count(*) AS closings, max(h.closed_at)::timesta
 WHERE h.closed_at > clock_timestamp() - @period::interval
   AND (h.user_id, h.activity_id) IN (SELECT n.user_id, n.activity_id FROM risk.holds n WHERE n.noted_at > clock_timestamp() - @since::interval)
 GROUP BY 1, 2 ORDER BY 4 DESC LIMIT @at_most;
-
--- name: ForgetHolds :exec
-DELETE FROM risk.holds WHERE order_no = ANY (@order_nos::uuid[]);
 
 -- name: TakeClaim :one
 -- Takes or prolongs a user's claim in one statement, whose row lock decides between concurrent ones. It

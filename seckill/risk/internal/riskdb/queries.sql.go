@@ -114,15 +114,6 @@ func (q *Queries) Decisions(ctx context.Context, arg DecisionsParams) ([]RiskDec
 	return items, nil
 }
 
-const forgetHolds = `-- name: ForgetHolds :exec
-DELETE FROM risk.holds WHERE order_no = ANY ($1::uuid[])
-`
-
-func (q *Queries) ForgetHolds(ctx context.Context, orderNos []ids.ID) error {
-	_, err := q.db.Exec(ctx, forgetHolds, orderNos)
-	return err
-}
-
 const giveClaimsBack = `-- name: GiveClaimsBack :exec
 DELETE FROM risk.claims c USING risk.claim_orders e
 WHERE e.order_no = ANY ($1::uuid[]) AND NOT e.live
@@ -227,7 +218,7 @@ INSERT INTO risk.holds (order_no, user_id, item_id, activity_id, reason, closed_
 SELECT e.no, e.usr, e.item, e.activity, e.reason, e.at
 FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::bigint[]) AS usr, unnest($3::bigint[]) AS item,
              unnest($4::bigint[]) AS activity, unnest($5::text[]) AS reason, unnest($6::timestamptz[]) AS at) e
-ORDER BY e.no ON CONFLICT DO NOTHING
+ORDER BY e.no ON CONFLICT (order_no) DO UPDATE SET closed_at = excluded.closed_at WHERE excluded.closed_at < holds.closed_at
 `
 
 type PutHoldsParams struct {
@@ -239,6 +230,8 @@ type PutHoldsParams struct {
 	At         []time.Time
 }
 
+// Of two times of a number the earlier one stays: that of an order that was paid after all is outside every window,
+// also if the event of its closing comes later.
 func (q *Queries) PutHolds(ctx context.Context, arg PutHoldsParams) error {
 	_, err := q.db.Exec(ctx, putHolds,
 		arg.OrderNos,
@@ -404,7 +397,7 @@ func (q *Queries) RemoveOldDecisions(ctx context.Context, arg RemoveOldDecisions
 
 const removeOldHolds = `-- name: RemoveOldHolds :exec
 DELETE FROM risk.holds WHERE order_no IN (
-    SELECT h.order_no FROM risk.holds h WHERE h.closed_at < statement_timestamp() - $1::interval ORDER BY h.closed_at LIMIT $2)
+    SELECT h.order_no FROM risk.holds h WHERE h.noted_at < statement_timestamp() - $1::interval ORDER BY h.noted_at LIMIT $2)
 `
 
 type RemoveOldHoldsParams struct {
