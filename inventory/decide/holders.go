@@ -83,7 +83,8 @@ func (s *Service) Users(ctx context.Context, item stock.Item, epoch int64, limit
 // Hold returns the number under which the user holds units of the item. seq is the grant's sequence and persisted how
 // far the queue has moved, so that the position is max(0, seq − persisted); seq is 0 if the order row exists. Both count
 // the grants of all the item's shards, by those of the user's own. ok is
-// false if the user certainly holds nothing; ErrFenced says that this is unknown now.
+// false if the user certainly holds nothing; ErrFenced says that this is unknown now, and no is then the number that
+// Redis has of the user all the same, if any.
 func (s *Service) Hold(ctx context.Context, item stock.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error) {
 	for range stock.EpochTurns {
 		// Which shard knows the user depends on the epoch: an answer counts under that one only.
@@ -97,16 +98,18 @@ func (s *Service) Hold(ctx context.Context, item stock.Item, user int64) (no ids
 		if err != nil {
 			return ids.ID{}, 0, 0, 0, false, err
 		}
+		text, err := r.Text(3)
+		if err != nil {
+			return ids.ID{}, 0, 0, 0, false, err
+		}
+		var m stock.Mark
+		if text != "" {
+			if m, err = stock.ParseMark(text); err != nil {
+				return ids.ID{}, 0, 0, 0, false, err
+			}
+		}
 		switch r.Int(0) {
 		case holdFound:
-			text, err := r.Text(3)
-			if err != nil {
-				return ids.ID{}, 0, 0, 0, false, err
-			}
-			m, err := stock.ParseMark(text)
-			if err != nil {
-				return ids.ID{}, 0, 0, 0, false, err
-			}
 			place, _ := r[len(r)-1].(int64)
 			return m.No, m.Quantity, place * int64(shards), r.Int(2) * int64(shards), true, nil
 		case holdNone:
@@ -114,7 +117,7 @@ func (s *Service) Hold(ctx context.Context, item stock.Item, user int64) (no ids
 		case holdOtherEpoch:
 			s.ForgetShards(item.ID)
 		default: // no state, or one that proves nothing
-			return ids.ID{}, 0, 0, 0, false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, stock.ErrFenced)
+			return m.No, 0, 0, 0, false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, stock.ErrFenced)
 		}
 	}
 	return ids.ID{}, 0, 0, 0, false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, stock.ErrFenced)

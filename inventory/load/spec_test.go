@@ -296,8 +296,10 @@ func (it *specItem) hold(epoch, user int64) (figures [3]int64, text string, seq 
 		code, text = 0, m.String()
 	case ok && !m.Closed && open && it.here:
 		code, text, seq = 0, m.String(), hold.seq
-	case ok && !m.Closed, it.fenced != 0, !it.here, it.noUsers:
-		code = 4 // unknown now
+	case ok && !m.Closed:
+		code, text = 4, m.String() // unknown now
+	case it.fenced != 0, !it.here, it.noUsers:
+		code = 4
 	}
 	return [3]int64{code, it.epoch, it.persisted}, text, seq
 }

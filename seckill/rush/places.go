@@ -130,7 +130,8 @@ const clockSpread = 10 * time.Second
 
 func (p *Places) queuedFor(ctx context.Context, it *catalogue.Item, user int64, no ids.ID, t told) (position, itemID int64, ok bool, err error) {
 	held, _, seq, persisted, ok, err := p.stock.Hold(ctx, it.Stock(), user)
-	if errors.Is(err, inventory.ErrFenced) && (!it.OnSale || p.clock.Now().After(it.ClosesAt)) {
+	// A number that Redis still names did not go with removed keys.
+	if errors.Is(err, inventory.ErrFenced) && held != no && (!it.OnSale || p.clock.Now().After(it.ClosesAt)) {
 		return 0, 0, false, p.settledWithoutState(ctx, it, err)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package rush
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"strings"
@@ -127,6 +128,25 @@ func TestQueuedIsSureAboutATerminatedItem(t *testing.T) {
 	terminated.OnSale = false
 	i.listing.Show(&terminated)
 	i.inLine("a number that holds nothing", 1, parse(t, p.OrderNo), nil, 0)
+}
+
+// Redis was restarted after it had granted a number that is in no message yet: the end of the sale makes no stranger of
+// its shopper.
+func TestQueuedIsNotSureOfAHoldOfAnotherRun(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	i.rush.lanes.grants = &faultyStream{grants: i.queue, publish: func(func() error) error { return errors.New("the power is off") }}
+	p, a := i.buy(1, it)
+	a.want(t, "without its message", http.StatusServiceUnavailable, "unknown")
+	stranger := i.issue(2, it, 1)
+	y.otherRun()
+	i.clock.Advance(2 * time.Hour)
+	if _, _, _, err := i.rush.places.Queued(t.Context(), 1, parse(t, p.OrderNo)); err == nil {
+		t.Fatal("sure about a number that holds a unit")
+	}
+	i.inLine("a number that holds nothing", 2, parse(t, stranger.OrderNo), nil, 0)
 }
 
 // A number whose place is unknown is not reported as out of line.
