@@ -118,8 +118,10 @@
 // behind the item stays fenced, because opening it would end the attempts of
 // shoppers whose answer was "queued". For the same reason a Load that finds its
 // item's old state counts nothing while that has an open hold without an order
-// row, whether Redis was restarted or GRANTS was lost. Only what Redis itself has
-// lost ends there.
+// row, whether Redis was restarted or GRANTS was lost. A hold that two more
+// publications make neither an order nor a refusal is dropped, with an error in the
+// log: its message is a dead letter. Otherwise only what Redis itself has lost ends
+// there.
 //
 // Missing keys, another epoch and another run id (a restart, a failover) all
 // fence an item automatically, inside each decision. So does a key that was lost
@@ -184,7 +186,7 @@
 // books; no check calls their mark an orphan. A Load, a stop and a full list of
 // waiting units return them early.
 //
-// Losing a work list loses nothing. Within a minute one instance (by a lease per
+// Losing a work list loses nothing. Within a minute and a half one instance (by a lease per
 // item) compares what an item has in Redis of the orders that have changed, and
 // applies by the same scripts what no event has: releases, commits, order rows,
 // buyers of an activity. Once an hour, after each Load, at a start and when a work

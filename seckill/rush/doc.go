@@ -40,6 +40,7 @@
 //	flag, unless in its filter  sold-out, all-held
 //	window of the item          not-started, ended
 //	repeats of the user         rate-limited
+//	pause of the user           cooling-down
 //	places, writer's lag        too-hot, unless in the filter
 //	turn, with a rate           wait-your-turn, too-hot behind all places, paused, unless in the filter
 //	room in the lane            too-hot; draining once the lane has ended
@@ -49,7 +50,7 @@
 //	publication                 unknown
 //
 // An attempt about to be refused because its item has ended, is paused or
-// fenced, or cannot be stored, is looked up first: a number that was granted
+// fenced, or cannot be stored, or because its user has to pause, is looked up first: a number that was granted
 // before gets its first answer again (Service.again).
 //
 // # Who owns what
