@@ -71,15 +71,14 @@ type Service struct {
 	ctx     context.Context // of the worker; nil unless it runs
 	stopped bool
 	working sync.WaitGroup
-	later   returns       // ends that wait for their time
-	sooner  chan struct{} // wakes the worker for a new one; buffers one
+	later   map[*returning]*time.Timer // ends that wait for their time
 }
 
 // New returns the service.
 func New(store *stock.Store, rows *ledger.Service) *Service {
 	s := &Service{
 		Store: store, ledger: rows,
-		of: map[stock.Item]*keeper{}, sooner: make(chan struct{}, 1),
+		of: map[stock.Item]*keeper{}, later: map[*returning]*time.Timer{},
 		ended: promauto.With(store.Metrics).NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_inventory_holds_ended_total", Help: "Holds that ended in Redis, by end: released, committed, retaken (paid late, from the backup).",
 		}, []string{"end"}),
@@ -161,12 +160,14 @@ func (s *Service) Run(ctx context.Context) error {
 		s.startKeeper(item, list) //nolint:contextcheck // see there
 	}
 	s.mu.Unlock()
-	s.returnLater(ctx)
+	<-ctx.Done()
 	s.mu.Lock()
-	for _, r := range s.later {
+	for r, timer := range s.later {
+		timer.Stop()
 		s.onList(r.item, r.hint) //nolint:contextcheck // see there
 	}
-	s.later, s.ctx, s.stopped = nil, nil, true
+	clear(s.later)
+	s.ctx, s.stopped = nil, true
 	s.mu.Unlock()
 	s.working.Wait()
 	return nil

@@ -3,6 +3,7 @@ package keep
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"stampede/inventory/stock"
@@ -43,28 +44,41 @@ func TestPanicIsItsItemsFailure(t *testing.T) {
 // wait.
 func TestReturnsAreSpread(t *testing.T) {
 	t.Parallel()
-	b := idle()
-	b.UnitsReturnWithin = time.Minute
-	hints := make([]Hint, 200)
-	for i := range hints {
-		hints[i] = Hint{No: ids.New(), Status: []string{orderevent.StatusClosed, orderevent.StatusRefunded}[i/100]}
-	}
-	before := time.Now()
-	item := stock.Item{ID: 1}
-	require.NoError(t, b.accept(item, hints))
-	moments := map[time.Time]bool{}
-	for _, r := range b.later {
-		moments[r.at] = true
-		if after := r.at.Sub(before); after < 15*time.Second || after > 2*time.Minute {
-			t.Errorf("a unit returns after %s", after)
+	synctest.Test(t, func(t *testing.T) {
+		b := idle()
+		b.UnitsReturnWithin = time.Minute
+		hints := make([]Hint, 200)
+		for i := range hints {
+			hints[i] = Hint{No: ids.New(), Status: []string{orderevent.StatusClosed, orderevent.StatusRefunded}[i/100]}
 		}
-	}
-	if len(moments) < 190 || len(b.of) > 0 {
-		t.Errorf("%d moments for 200 units, and %d lists", len(moments), len(b.of))
-	}
-	require.NoError(t, b.accept(item, []Hint{{No: ids.New(), Status: orderevent.StatusRefused}}))
-	require.Equal(t, "refused orders, which do not wait", len(b.of[item].waiting), 1)
-	b.later = make(returns, mostReturning)
-	require.NoError(t, b.accept(item, hints[:3]))
-	require.Equal(t, "units that return at once when too many wait", len(b.of[item].waiting), 4)
+		item := stock.Item{ID: 1}
+		listed := func(after time.Duration) int {
+			<-time.After(after)
+			synctest.Wait()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if list := b.of[item]; list != nil {
+				return len(list.waiting)
+			}
+			return 0
+		}
+		require.NoError(t, b.accept(item, hints))
+		require.Equal(t, "units that return in the first quarter", listed(15*time.Second-time.Nanosecond), 0)
+		moments, before := 0, 0
+		for range 450 {
+			if n := listed(100 * time.Millisecond); n > before {
+				moments, before = moments+1, n
+			}
+		}
+		if moments < 100 || before != 200 {
+			t.Errorf("%d units returned at %d moments", before, moments)
+		}
+		require.NoError(t, b.accept(item, []Hint{{No: ids.New(), Status: orderevent.StatusRefused}}))
+		require.Equal(t, "refused orders, which do not wait", listed(0), 201)
+		for range mostReturning {
+			b.later[&returning{}] = nil
+		}
+		require.NoError(t, b.accept(item, hints[:3]))
+		require.Equal(t, "units that return at once when too many wait", listed(0), 204)
+	})
 }
