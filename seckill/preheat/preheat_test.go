@@ -248,26 +248,3 @@ func TestAnItemThatCannotBeReadKeepsNoOtherWaiting(t *testing.T) {
 		t.Errorf("%d warnings in two checks:\n%s", n, &log)
 	}
 }
-
-// Redis failed over and back within seconds, and its state is from before the
-// last Load.
-func TestAnItemBackAtAnOlderLoadIsLoaded(t *testing.T) {
-	t.Parallel()
-	i := setup(t)
-	item := i.publish(-time.Minute)
-	i.Load(item)
-	old := map[string]string{}
-	for _, key := range i.Redis.Keys(t.Context(), "{g:i*").Val() {
-		old[key] = i.Redis.Dump(t.Context(), key).Val()
-	}
-	i.Load(item)
-	for key, dump := range old {
-		require.NoError(t, i.Redis.RestoreReplace(t.Context(), key, 0, dump).Err())
-	}
-	require.Equal(t, "the old epoch", i.epoch(item), 1)
-	// Nothing else requests a Load: the old Load answered the publication's
-	// request.
-	i.sql(`UPDATE seckill.items SET load_done = load_wanted`)
-	defer i.Run(i.svc.Run)()
-	pgtest.Eventually(t, 3*checkEvery, func() bool { return i.epoch(item) == 3 }, "the item to be loaded")
-}

@@ -50,9 +50,3 @@ func TestLanguageAgreesWithTheParser(t *testing.T) {
 	}
 	require.Equal(t, "without a header", language(""), httpx.English)
 }
-
-func TestCommonLanguagesAllocateNothing(t *testing.T) {
-	for _, accept := range []string{"", "zh-CN,zh;q=0.9", "en-US,en;q=0.9", "zh-CN,zh;q=0.9,en;q=0.8"} {
-		require.Equal(t, "allocations for "+accept, testing.AllocsPerRun(100, func() { language(accept) }), 0)
-	}
-}

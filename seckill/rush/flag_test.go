@@ -222,12 +222,6 @@ func TestCoverageNeverClaimsAGap(t *testing.T) {
 	})
 }
 
-func TestFlagAllocatesNothing(t *testing.T) {
-	f := newTestFlag()
-	mustRaise(t, f, nothing(1, 10, 0), outSoldOut, holders(100))
-	require.Equal(t, "allocations", testing.AllocsPerRun(1000, func() { f.refuses(1, ids.ID{}) }), 0)
-}
-
 // idle gives an item a lane without workers, so that the test runs its batches
 // itself.
 func (i *instance) idle(it *catalogue.Item) *lane {
