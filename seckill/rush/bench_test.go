@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coocood/freecache"
-
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/race"
@@ -61,7 +59,7 @@ func TestRefusalAllocatesNothing(t *testing.T) {
 // idleLane is a lane without workers: attempts stay in it until they are taken
 // out.
 func idleLane() *lane {
-	return newLane(1, &lanes{cfg: DefaultConfig(), flags: freecache.NewCache(flagCacheBytes)})
+	return newLane(1, &lanes{cfg: DefaultConfig()})
 }
 
 func TestLaneAllocatesNothing(t *testing.T) {

@@ -73,8 +73,7 @@ type Config struct {
 	// HotFor is how long rushes are refused after the writer was seen to lag;
 	// then one batch goes through to check again.
 	HotFor time.Duration
-	// FlagLife is how long a sold-out flag answers in place of Redis, in whole
-	// seconds, rounded up. The cache turns two seconds into 1 … 2 s: the longest
+	// FlagLife is how long a sold-out flag answers in place of Redis: the longest
 	// that a shopper can be answered sold-out by mistake when the broadcast about a
 	// return is lost.
 	FlagLife time.Duration

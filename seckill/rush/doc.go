@@ -95,8 +95,7 @@
 //	itemIndex.mu     alone: a lane is created under it, without any call out
 //
 // deciding is held during the call to Redis; none is held while a message is
-// published. A refusal at the flag reads atomics
-// and a freecache.
+// published. A refusal at the flag reads atomics.
 //
 // # Invariants
 //

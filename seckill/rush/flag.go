@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coocood/freecache"
-
 	"stampede/inventory"
 	"stampede/platform/base/bloom"
 	"stampede/platform/base/ids"
@@ -19,9 +17,8 @@ import (
 // holders and of the numbers that have just ended: while the flag is up, an
 // attempt is refused from memory unless its user or its number is in the filter.
 //
-// The flag itself lives in a freecache, which expires it. It carries the count
-// of returns (rel) under which it was decided, and is valid only until a newer
-// count is seen. So clearing it means seeing a newer count, and a late decision
+// The flag itself expires after FlagLife. It carries the count of returns (rel)
+// under which it was decided, and is valid only until a newer count is seen. So clearing it means seeing a newer count, and a late decision
 // cannot raise a flag that a return has cleared.
 //
 // Redis grants a unit a moment before the answer arrives and the user enters the
@@ -36,9 +33,8 @@ import (
 // other; querying the number gives the correct result. Closing this gap would
 // take a call to Redis for each refusal.
 type soldOut struct {
-	item  int64
-	cfg   Config
-	cache *freecache.Cache // shared by all items
+	cfg Config
+	up  atomic.Pointer[raised] // nil until the first decision that left no units
 
 	// seen is the newest epoch and count of returns that this instance knows.
 	seen atomic.Pointer[sight]
@@ -54,6 +50,13 @@ type soldOut struct {
 	covered  []coverage // by shard
 	size     int        // users holders was made for
 	added    int        // users that were new to holders, by its own account
+}
+
+// raised is a flag that was put up. It is immutable.
+type raised struct {
+	epoch, rel int64
+	as         outcome
+	at         time.Time
 }
 
 // sight is a point in the history of an item's stock: the returns to all its
@@ -91,41 +94,21 @@ func (c *coverage) reaches(epoch, seq int64) bool {
 	return c.valid && epoch == c.epoch && c.count == c.last-c.base && seq <= c.last
 }
 
-func newSoldOut(item int64, cfg Config, cache *freecache.Cache) *soldOut {
-	f := &soldOut{item: item, cfg: cfg, cache: cache}
+func newSoldOut(cfg Config) *soldOut {
+	f := &soldOut{cfg: cfg}
 	f.seen.Store(&sight{})
 	return f
-}
-
-type flagKey [16]byte
-
-func (f *soldOut) key(epoch int64) (k flagKey) {
-	binary.LittleEndian.PutUint64(k[:8], uint64(f.item)) //nolint:gosec // bits of a key
-	binary.LittleEndian.PutUint64(k[8:], uint64(epoch))  //nolint:gosec // bits of a key
-	return k
 }
 
 // refuses reports whether the flag is up for a user's attempt, and with which
 // outcome. It allocates nothing.
 func (f *soldOut) refuses(user int64, no ids.ID) (outcome, bool) {
-	seen := f.seen.Load()
-	key := f.key(seen.epoch)
-	var buf [flagBytes]byte
-	v, err := f.cache.GetWithBuf(key[:], buf[:])
-	if err != nil || len(v) != flagBytes {
+	up, seen := f.up.Load(), f.seen.Load()
+	if up == nil || up.epoch != seen.epoch || up.rel < seen.rel || time.Since(up.at) >= f.cfg.FlagLife || f.mayHold(user, no) {
 		return outNone, false
 	}
-	if int64(binary.LittleEndian.Uint64(v[1:])) < seen.rel { //nolint:gosec // the bits that raise wrote
-		return outNone, false
-	}
-	if f.mayHold(user, no) {
-		return outNone, false
-	}
-	return outcome(v[0]), true
+	return up.as, true
 }
-
-// flagBytes is the outcome and the count of returns.
-const flagBytes = 1 + 8
 
 // mayHold reports whether a user may hold a unit or a number may have held one,
 // as far as this instance knows; while the flag is up that is enough to refuse
@@ -253,12 +236,7 @@ func (f *soldOut) raise(d *inventory.Decision, as outcome) bool {
 	if (&sight{epoch: d.Epoch, rel: rel}).before(f.seen.Load()) {
 		return true // units came back in the meantime; the flag would not be valid
 	}
-	var v [flagBytes]byte
-	v[0] = byte(as)
-	binary.LittleEndian.PutUint64(v[1:], uint64(rel)) //nolint:gosec // the bits, read back the same way
-	key := f.key(d.Epoch)
-	// The only errors are about sizes, which are fixed.
-	_ = f.cache.Set(key[:], v[:], wholeSeconds(f.cfg.FlagLife))
+	f.up.Store(&raised{epoch: d.Epoch, rel: rel, as: as, at: time.Now()})
 	return true
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coocood/freecache"
 	"pgregory.net/rapid"
 
 	"stampede/inventory"
@@ -22,7 +21,7 @@ func newTestFlag(change ...func(*Config)) *soldOut {
 	for _, f := range change {
 		f(&cfg)
 	}
-	return newSoldOut(7, cfg, freecache.NewCache(flagCacheBytes))
+	return newSoldOut(cfg)
 }
 
 func nothing(epoch, seq, rel int64) *inventory.Decision {
@@ -101,6 +100,10 @@ func TestFlagRefusesStrangersAndNoHolder(t *testing.T) {
 	}
 	mustRaise(t, f, nothing(1, 10, 0), outSoldOut, nil)
 	f.says(t, "after the last decision", 1, outSoldOut)
+	old := *f.up.Load()
+	old.at = old.at.Add(-f.cfg.FlagLife)
+	f.up.Store(&old)
+	f.says(t, "after its life", 1, outNone)
 }
 
 func TestFlagIsEndedByReturnsAndLoads(t *testing.T) {

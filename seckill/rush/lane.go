@@ -98,7 +98,7 @@ const workersPerLane = 2
 func newLane(item int64, line *lanes) *lane {
 	all := new(shards)
 	all.known.Store(&layout{count: 1})
-	l := newLaneOf(item, 0, line, newSoldOut(item, line.cfg, line.flags), all)
+	l := newLaneOf(item, 0, line, newSoldOut(line.cfg), all)
 	all.lanes.Store(&[]*lane{l})
 	return l
 }

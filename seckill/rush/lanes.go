@@ -6,9 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/coocood/freecache"
 	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
@@ -47,7 +45,6 @@ type lanes struct {
 	stock     stock
 	grants    grants
 	redis     redis.UniversalClient // for turns
-	flags     *freecache.Cache
 	numbers   *numbers
 	metrics   *metrics
 	clock     clock.Clock
@@ -58,15 +55,6 @@ type lanes struct {
 	workers  sync.WaitGroup
 	draining atomic.Bool
 }
-
-// flagCacheBytes is freecache's minimum, room for some ten thousand flags.
-const flagCacheBytes = 512 << 10
-
-// stopwatch is freecache's clock for flags: it keeps counting when the machine's
-// clock is set back, which would otherwise keep a flag alive for that long.
-type stopwatch struct{ start time.Time }
-
-func (w stopwatch) Now() uint32 { return uint32(time.Since(w.start) / time.Second) }
 
 // open returns an item's lane, starting it if needed; nil while draining.
 func (ls *lanes) open(item int64) *lane {

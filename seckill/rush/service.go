@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/coocood/freecache"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -96,7 +95,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	ls := &lanes{
 		cfg: cfg, catalogue: deps.Catalogue, stock: deps.Stock, grants: deps.Grants,
-		redis: deps.Redis, flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: deps.Places.numbers,
+		redis: deps.Redis, numbers: deps.Places.numbers,
 		clock: deps.Clock, log: deps.Log, trace: deps.Trace,
 	}
 	if ls.metrics, err = newMetrics(deps.Metrics, deps.Tally, ls.depths); err != nil {
