@@ -82,7 +82,7 @@ func (s *Service) books(ctx context.Context, ids ...int64) (map[int64]inventory.
 	return books, nil
 }
 
-// points reads a curve, which may be a million rows.
+// points reads a curve, which may be the sum of a million rows.
 func (s *Service) points(ctx context.Context, from, until time.Time, step time.Duration, items ...int64) ([]tally.Point, error) {
 	return pg.Read(ctx, s.deps.Standby, s.deps.DB, func(ctx context.Context, db pg.DB) ([]tally.Point, error) {
 		return tally.Curve(ctx, db, from, until, step, items...)

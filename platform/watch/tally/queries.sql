@@ -23,12 +23,6 @@ SELECT subject, counts FROM platform.tally_totals WHERE subject = ANY(@subjects:
 SELECT name, min(first_at)::timestamptz AS first_at, max(last_at)::timestamptz AS last_at
 FROM platform.tally_moments WHERE subject = ANY(@subjects::bigint[]) GROUP BY name;
 
--- name: Seconds :many
--- The next rows of a subject's curve, in the order of the key.
-SELECT at, instance, counts FROM platform.tally
-WHERE subject = @subject AND (at, instance) > (@after_at::timestamptz, @after_instance::uuid) AND at < @until_at
-ORDER BY at, instance LIMIT @at_most;
-
 -- name: DeleteSeconds :exec
 DELETE FROM platform.tally WHERE ctid = ANY(ARRAY(
     SELECT old.ctid FROM platform.tally AS old WHERE old.at < now() - @keep::interval LIMIT @at_most));

@@ -19,8 +19,8 @@ type Span struct {
 }
 
 // StageCurve returns what a stage counted in steps, over all subjects and instances, without
-// steps in which nothing happened. Unlike Curve it adds up in Postgres, so that it costs
-// little memory however many subjects there are. step divides a day.
+// steps in which nothing happened. Unlike Curve it adds up in Postgres, which sends no row of
+// the other stages. step divides a day.
 func StageCurve(ctx context.Context, db *pgxpool.Pool, stage string, step time.Duration, of Span) ([]Point, error) {
 	rows, err := tallydb.New(db).StageCurve(ctx, tallydb.StageCurveParams{Step: step, Stage: stage, Subjects: of.Subjects, FromAt: of.From, UntilAt: of.Until})
 	if err != nil {

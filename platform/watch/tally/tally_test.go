@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"stampede/platform/watch/tally/internal/tallydb"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -130,29 +129,21 @@ func TestFoldsFollowAClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-// Pages of a subject's seconds have each row once, from the first on, up to the bound.
-func TestSecondsAreReadFromTheFirstOn(t *testing.T) {
+// However many subjects a curve has, and however many seconds of one of them, it reaches its end.
+func TestCurveReachesItsEnd(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
-	one, clock := board(pool)
-	two, _ := board(pool)
-	two.clock = clock
-	for range 4 {
-		for _, b := range []*Board{one, two} {
-			b.Count(1, "orders", "created", 1)
-			b.Count(2, "orders", "created", 1)
-			mustFold(t, b)
-		}
-		clock.at = clock.at.Add(time.Second)
+	const seconds = 1500
+	first := opening.Truncate(time.Second)
+	pgtest.Exec(t, pool, `INSERT INTO platform.tally SELECT 1, $1::timestamptz + n * interval '1 s', gen_random_uuid(), '{"orders": {"created": 1}}'
+		FROM generate_series(0, $2::integer - 1) AS n`, first, seconds)
+	subjects := make([]int64, 1000)
+	for i := range subjects {
+		subjects[i] = int64(i + 1)
 	}
-	for most, want := range map[int]int{100: 8, 4: 6} {
-		var read []time.Time
-		p := tallydb.SecondsParams{Subject: 1, AfterAt: opening.Truncate(time.Second), UntilAt: clock.at, AtMost: 3}
-		err := eachSecond(t.Context(), pool, p, most, func(at time.Time, _ Counts) { read = append(read, at) })
-		if err != nil || len(read) != want || !read[0].Equal(p.AfterAt) || read[want-1].Sub(p.AfterAt) != time.Duration(want/2-1)*time.Second {
-			t.Errorf("up to %d: %v %v", most, read, err)
-		}
-	}
+	curve, err := Curve(t.Context(), pool, first, first.Add(seconds*time.Second), time.Second, subjects...)
+	require.NoError(t, err)
+	require.Equal(t, "steps, and the last", fmt.Sprint(len(curve), curve[len(curve)-1].At.Sub(first)), "1500 24m59s")
 }
 
 // A stage's curve, the busiest second and the last counts are sums over subjects and instances.

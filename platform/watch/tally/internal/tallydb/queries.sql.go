@@ -156,53 +156,6 @@ func (q *Queries) Moments(ctx context.Context, subjects []int64) ([]MomentsRow, 
 	return items, nil
 }
 
-const seconds = `-- name: Seconds :many
-SELECT at, instance, counts FROM platform.tally
-WHERE subject = $1 AND (at, instance) > ($2::timestamptz, $3::uuid) AND at < $4
-ORDER BY at, instance LIMIT $5
-`
-
-type SecondsParams struct {
-	Subject       int64
-	AfterAt       time.Time
-	AfterInstance ids.ID
-	UntilAt       time.Time
-	AtMost        int32
-}
-
-type SecondsRow struct {
-	At       time.Time
-	Instance ids.ID
-	Counts   []byte
-}
-
-// The next rows of a subject's curve, in the order of the key.
-func (q *Queries) Seconds(ctx context.Context, arg SecondsParams) ([]SecondsRow, error) {
-	rows, err := q.db.Query(ctx, seconds,
-		arg.Subject,
-		arg.AfterAt,
-		arg.AfterInstance,
-		arg.UntilAt,
-		arg.AtMost,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []SecondsRow
-	for rows.Next() {
-		var i SecondsRow
-		if err := rows.Scan(&i.At, &i.Instance, &i.Counts); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const since = `-- name: Since :many
 SELECT stage.key::text AS stage, code.key::text AS code, sum(code.value::bigint)::bigint AS n
 FROM platform.tally AS t, jsonb_each(t.counts) AS stage, jsonb_each_text(stage.value) AS code
