@@ -75,7 +75,7 @@ var (
 		{Name: "actor", Label: kit.Text{"Operator's user id", "操作人编号"}, Kind: kit.Whole},
 	}
 	messageFilters = []kit.Field{
-		{Name: "status", Label: kit.Text{"Status (default: failed)", "状态（默认为失败）"}, Kind: kit.Choice, Options: []string{"failed", "pending", "sent"}},
+		{Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Required: true, Options: []string{"failed", "pending", "sent"}},
 		{Name: "subject", Label: kit.Text{"Subject", "主题"}, Max: 256},
 		{Name: "from", Label: kit.Text{"From", "时间起"}, Kind: kit.Moment},
 		{Name: "until", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
