@@ -48,6 +48,13 @@ func StartNginxAt(t *testing.T, addr, program string, instances ...*Instance) (c
 		}
 		conf = strings.ReplaceAll(conf, change.old, change.to)
 	}
+	links := "" // the locations that the example's header has for a server of http:// beside TLS
+	for line := range strings.Lines(string(raw)) {
+		if location, ok := strings.CutPrefix(line, "#     location "); ok {
+			links += "location " + location
+		}
+	}
+	conf += "server { listen " + addr + "; server_name links.example.com;\n" + links + "}\n"
 	cmd, log := NginxCommand(t, program, dir, conf)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
@@ -84,7 +91,7 @@ func NginxCommand(t *testing.T, program, dir, conf string) (cmd *exec.Cmd, log s
 		require.NoError(t, err)
 		main += "user root " + group.Name + ";\n"
 	}
-	main += "events { worker_connections 1024; }\nhttp {\naccess_log " + log + ";\n"
+	main += "events { worker_connections 4096; }\nhttp {\naccess_log " + log + ";\n"
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		main += kind + "_temp_path " + filepath.Join(dir, kind) + ";\n" //nolint:modernize // five lines
 	}

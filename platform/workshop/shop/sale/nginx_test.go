@@ -232,6 +232,41 @@ func TestNginxPassesOperatorsBodies(t *testing.T) {
 	}
 }
 
+// TestNginxCountsWhatStaysOpenApart: shoppers of one address who hold more sockets and streams than an address may have
+// requests can still ask. Beside TLS, the server that sends links on answers keepalived too.
+func TestNginxCountsWhatStaysOpenApart(t *testing.T) {
+	t.Parallel()
+	program := tooltest.Command(t, "nginx")
+	const most = 501 // more than the example's requests at a time
+	held, release := make(chan struct{}, most), make(chan struct{})
+	holds := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/api/v1/orders/") {
+			held <- struct{}{}
+			<-release
+		}
+	}))
+	t.Cleanup(holds.Close)
+	client, _ := shop.StartNginx(t, program, &shop.Instance{URL: holds.URL}, &shop.Instance{URL: holds.URL})
+	var open sync.WaitGroup
+	for i := range most {
+		open.Go(func() {
+			a := httpxtest.Send(t, client, http.MethodGet, shop.SaleName+"/api/v1/"+[]string{"ws", "ws", "ws", "ws", "events", "sse"}[i%6], "", "")
+			if a.Status != http.StatusOK {
+				t.Errorf("held: %d %s", a.Status, a.Raw)
+				held <- struct{}{}
+			}
+		})
+	}
+	for range most {
+		<-held
+	}
+	order := httpxtest.Send(t, client, http.MethodGet, shop.SaleName+"/api/v1/orders/1", "", "")
+	answers := httpxtest.Send(t, client, http.MethodGet, "http://links.example.com/nginx-answers", "", "")
+	close(release)
+	open.Wait()
+	require.Equal(t, "an order, and keepalived's question", fmt.Sprint(order.Status, answers.Status), "200 200")
+}
+
 // TestNginxKeepsInstancesThatAreAllSlow: reads that no instance answers in time keep no
 // payment's callback and no rush out.
 func TestNginxKeepsInstancesThatAreAllSlow(t *testing.T) {
