@@ -41,11 +41,16 @@ func gatedBy(t *testing.T, bounds Bounds, routes func(*Router), change ...func(*
 	return gated{serving(t, Connections{}, rt, change...), rt, tokens}
 }
 
-// code sends a request on a connection of its own and returns the answer's status.
-func (g gated) code(t *testing.T, method, path, token, body string) int {
+// send sends a request on a connection of its own.
+func (g gated) send(t *testing.T, method, path, token, body string) httpxtest.Answer {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
-	return httpxtest.Send(t, client, method, "http://"+g.Addr()+path, token, body, "Content-Type", "").Status
+	return httpxtest.Send(t, client, method, "http://"+g.Addr()+path, token, body, "Content-Type", "")
+}
+
+func (g gated) code(t *testing.T, method, path, token, body string) int {
+	t.Helper()
+	return g.send(t, method, path, token, body).Status
 }
 
 type named struct {
@@ -79,21 +84,30 @@ func TestAttackSlowReadersHoldNoPlace(t *testing.T) {
 	}
 }
 
-// TestAttackShoppersLeaveOperatorsPlaces: with every place taken an operator is
-// served, on operators' routes only, and a shopper's token takes no operator's place.
+// TestAttackShoppersLeaveOperatorsPlaces: browsing leaves places to what is critical, and is
+// told when to come back; with every place taken an operator is served, on operators' routes
+// only, and a shopper's token takes no operator's place.
 func TestAttackShoppersLeaveOperatorsPlaces(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan struct{}, 1), make(chan struct{})
-	g := gatedBy(t, Bounds{InFlight: 1}, func(rt *Router) {
-		rt.Handle(Critical, http.MethodGet, "/api/v1/hangs", func(http.ResponseWriter, *http.Request) {
-			entered <- struct{}{}
-			<-release
-		})
+	g := gatedBy(t, Bounds{InFlight: 2}, func(rt *Router) {
+		for path, class := range map[string]Class{"/api/v1/browse": Sheddable, "/api/v1/pays": Critical} {
+			rt.Handle(class, http.MethodGet, path, func(http.ResponseWriter, *http.Request) {
+				entered <- struct{}{}
+				<-release
+			})
+		}
 		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/admin/pause", ID: "pause", NoKey: "a test", Tag: operatorTag, Role: auth.Operator, Audit: "test"}, none)
 	})
 	t.Cleanup(func() { close(release) })
-	dialFrom(t, g.Server, "127.0.0.1", "GET /api/v1/hangs HTTP/1.1\r\nHost: x\r\n\r\n")
-	<-entered
+	for _, path := range []string{"browse", "pays"} {
+		dialFrom(t, g.Server, "127.0.0.1", "GET /api/v1/"+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-entered
+		a := g.send(t, http.MethodGet, "/api/v1/browse", "", "")
+		if after := a.Header.Get("Retry-After"); a.Status != http.StatusServiceUnavailable || a.Doc["code"] != "overloaded" || after < "1" || after > "3" {
+			t.Errorf("more browsing: %d %s, Retry-After %q", a.Status, a.Raw, after)
+		}
+	}
 	for role, want := range map[auth.Role]int{auth.Operator: http.StatusNoContent, auth.Shopper: http.StatusServiceUnavailable} {
 		token := httpxtest.Token(t, g.tokens, auth.Principal{UserID: 1, Role: role})
 		require.Equal(t, string(role), g.code(t, http.MethodPost, "/api/v1/admin/pause", token, `{"Name":"x"}`), want)
