@@ -123,7 +123,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.Preheat = preheat.New(preheat.Deps{
 		DB: deps.DB, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 	})
-	s.readiness = readiness.New(cfg.Config, readiness.Deps{DB: deps.DB, Clock: deps.Clock, Servers: deps.Servers, Images: deps.Images})
+	s.readiness = readiness.New(cfg.Config, readiness.Deps{DB: deps.DB, Standby: deps.Standby, Clock: deps.Clock, Servers: deps.Servers, Images: deps.Images})
 	s.change = change.New(cfg.Config, change.Deps{
 		DB: deps.DB, Standby: deps.Standby, Pulse: deps.Pulse, Stock: deps.Stock, Outbox: deps.Outbox, Catalogue: items, Browse: s.Browse, Clock: deps.Clock, Log: deps.Log,
 		Readiness: s.readiness,

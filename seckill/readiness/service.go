@@ -15,6 +15,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/outbound"
+	"stampede/platform/store/pg"
 	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/tally"
 	"stampede/seckill/internal/operator"
@@ -26,8 +27,9 @@ import (
 
 // Deps are what a preflight looks at; all are required unless they say otherwise.
 type Deps struct {
-	DB    *pgxpool.Pool
-	Clock clock.Clock
+	DB      *pgxpool.Pool
+	Standby *pg.Standby // reads what past sales counted; nil: there is none
+	Clock   clock.Clock
 	// Servers are the checks beside the plan's.
 	Servers []preflight.Check
 	// Images fetches items' images. Nil fetches from the Internet, and from no private
@@ -296,7 +298,9 @@ func (p *planned) capacity(ctx context.Context, need preflight.Need) ([]prefligh
 		return []preflight.Finding{{Level: preflight.OK, Found: fault.T("Enter the expected number of shoppers to compare it with past sales.",
 			"未填写预计人数，未与以往的处理能力比较。")}}, nil
 	}
-	most, err := tally.Busiest(ctx, p.s.deps.DB, rush.StageAnswers, measuredWithin)
+	most, err := pg.Read(ctx, p.s.deps.Standby, p.s.deps.DB, func(ctx context.Context, db pg.DB) (int64, error) {
+		return tally.Busiest(ctx, db, rush.StageAnswers, measuredWithin)
+	})
 	if err != nil {
 		return nil, err
 	}

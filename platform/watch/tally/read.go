@@ -54,7 +54,7 @@ func Moments(ctx context.Context, db *pgxpool.Pool, subjects ...int64) (map[stri
 
 // Busiest is the most that a stage counted in one second since so long ago, over all
 // subjects and instances; 0 if it counted nothing.
-func Busiest(ctx context.Context, db *pgxpool.Pool, stage string, since time.Duration) (int64, error) {
+func Busiest(ctx context.Context, db pg.DB, stage string, since time.Duration) (int64, error) {
 	most, err := tallydb.New(db).Busiest(ctx, tallydb.BusiestParams{Stage: stage, Within: since})
 	if err != nil {
 		return 0, fmt.Errorf("tally: read the busiest second: %w", err)
