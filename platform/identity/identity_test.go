@@ -41,12 +41,15 @@ type door struct {
 	url string
 }
 
-func open(t *testing.T) *door {
+func open(t *testing.T, change ...func(*Settings)) *door {
 	t.Helper()
 	set := config.Defaults[Settings]()
 	server := httptest.NewUnstartedServer(nil)
 	set.SMS.SandboxSMS, set.Requests.TrustedProxies = true, []string{"127.0.0.1"}
 	set.Accounts.Limits, set.Human.AuthHumanCheck = account.Limits{}, humancheck.None
+	for _, c := range change {
+		c(&set)
+	}
 	d := &door{t: t, db: pgtest.DB(t), url: server.URL}
 	var err error
 	d.Service, err = New(set, Deps{
@@ -272,7 +275,9 @@ func TestAnEntryIsAddedOnceForAKey(t *testing.T) {
 
 // A gateway that fails messages to many holds up no login: the codes' breaker is another.
 func TestBulkSMSHasABreakerOfItsOwn(t *testing.T) {
-	d := open(t)
+	d := open(t, func(set *Settings) {
+		set.SMS.SandboxSMS, set.SMS.SMSGatewayURL, set.SMS.SMSGatewaySecret = false, "http://127.0.0.1:1", strings.Repeat("s", sms.MinSecretBytes)
+	})
 	ended, stop := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer stop()
 	for range sms.DefaultGatewayConfig().BreakerFailures {

@@ -30,8 +30,7 @@
 //
 // 2xx means accepted. 400 to 499 (except 408, 425 and 429) mean that this message
 // will never be sent; after any other status it is retried with the same id, which a
-// gateway must send once. Package sandbox is a gateway that sends nothing and shows
-// what it received.
+// gateway must send once. Package sandbox sends nothing and shows what it was given.
 //
 // # Secrets
 //

@@ -204,9 +204,9 @@ func TestAttackSandboxShowsNoCodeOfStaff(t *testing.T) {
 	t.Parallel()
 	const first, colleague, shopper = "13800138009", "13900139000", "13700137000"
 	b := setup(t)
-	gateway := sandbox.New([]byte("a secret of at least 32 bytes, ok"), time.Now, (&account.Store{DB: b.pool, Config: account.Config{FirstAdmin: "+86" + first}}).StaffPhones)
+	gateway := sandbox.New(time.Now, (&account.Store{DB: b.pool, Config: account.Config{FirstAdmin: "+86" + first}}).StaffPhones)
 	for _, phone := range []string{first, colleague, shopper} {
-		gateway.Keep(sandbox.Got{Message: sms.Message{ID: phone, Phone: "+86" + phone, Text: "code 123456", Params: []sms.Param{{Name: "code", Value: "123456"}}}})
+		require.NoError(t, gateway.Send(t.Context(), sms.Message{ID: phone, Phone: "+86" + phone, Text: "code 123456", Params: []sms.Param{{Name: "code", Value: "123456"}}}))
 	}
 	mux := chi.NewRouter()
 	gateway.Routes(mux)

@@ -1,6 +1,5 @@
-// Package sandbox is an SMS gateway that sends nothing: it keeps the last messages
-// in memory and shows them on a page, so that users can log in to a demo on one
-// machine. It checks signatures and deduplicates as a real one does.
+// Package sandbox sends no SMS: it keeps the last messages in memory and shows them on a
+// page, so that users can log in to a demo on one machine.
 //
 // Never serve it from a real shop: everyone can read the codes. It shows no
 // message to a phone of staff, since a code is a login.
@@ -11,7 +10,6 @@ import (
 	_ "embed" // the page
 	"encoding/json"
 	"html/template"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -22,20 +20,13 @@ import (
 	"stampede/platform/edge/sms"
 )
 
-// Prefix is where the gateway's paths begin. SendPath accepts messages.
-const (
-	Prefix   = "/sandbox/sms"
-	SendPath = Prefix + "/send"
-)
+// Prefix is the path of the page.
+const Prefix = "/sandbox/sms"
 
-const (
-	// kept is how many messages are kept: an afternoon of testing.
-	kept = 100
-	// bodyBytes bounds a message; the longest text has 200 bytes.
-	bodyBytes = 8 << 10
-)
+// kept is how many messages are kept: an afternoon of testing.
+const kept = 100
 
-// Got is a received message as the gateway shows it.
+// Got is a message as the page shows it.
 type Got struct {
 	sms.Message
 	At time.Time `json:"at"`
@@ -43,25 +34,20 @@ type Got struct {
 
 // Gateway is the sandbox. Safe for concurrent use.
 type Gateway struct {
-	secret []byte
-	staff  func(ctx context.Context) ([]string, error)
-	now    func() time.Time
+	staff func(ctx context.Context) ([]string, error)
+	now   func() time.Time
 
 	mu   sync.Mutex
 	msgs []Got // oldest first
 }
 
-// New returns a gateway that accepts messages signed with secret. staff returns the
-// phones whose messages it does not show.
-func New(secret []byte, now func() time.Time, staff func(ctx context.Context) ([]string, error)) *Gateway {
-	return &Gateway{secret: secret, now: now, staff: staff}
+// New returns an empty sandbox. staff returns the phones whose messages it does not show.
+func New(now func() time.Time, staff func(ctx context.Context) ([]string, error)) *Gateway {
+	return &Gateway{now: now, staff: staff}
 }
 
-// Routes mounts the gateway's paths.
-func (g *Gateway) Routes(mux chi.Router) {
-	mux.Post(SendPath, g.take)
-	mux.Get(Prefix, g.show)
-}
+// Routes mounts the page.
+func (g *Gateway) Routes(mux chi.Router) { mux.Get(Prefix, g.show) }
 
 // Messages returns the messages sent to a phone, newest first; "" returns all.
 func (g *Gateway) Messages(phone string) []Got {
@@ -76,37 +62,18 @@ func (g *Gateway) Messages(phone string) []Got {
 	return out
 }
 
-// take is POST SendPath.
-func (g *Gateway) take(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyBytes))
-	if err != nil {
-		http.Error(w, "the body is too large", http.StatusRequestEntityTooLarge)
-		return
-	}
-	if err := sms.Scheme.Verify(r.Header, g.secret, g.now(), body); err != nil {
-		http.Error(w, "the signature does not match", http.StatusUnauthorized)
-		return
-	}
-	var m sms.Message
-	if err := json.Unmarshal(body, &m); err != nil || m.ID == "" || m.Phone == "" || m.Text == "" {
-		http.Error(w, "not a message", http.StatusBadRequest)
-		return
-	}
-	g.Keep(Got{Message: m, At: g.now().UTC()})
-	w.WriteHeader(http.StatusAccepted)
-}
-
-// Keep stores a message once, however often it arrives.
-func (g *Gateway) Keep(m Got) {
+// Send implements sms.Sender. It keeps a message once, however often it arrives.
+func (g *Gateway) Send(_ context.Context, m sms.Message) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if slices.ContainsFunc(g.msgs, func(o Got) bool { return o.ID == m.ID }) {
-		return
+		return nil
 	}
 	if len(g.msgs) == kept {
 		g.msgs = slices.Delete(g.msgs, 0, 1)
 	}
-	g.msgs = append(g.msgs, m)
+	g.msgs = append(g.msgs, Got{Message: m, At: g.now().UTC()})
+	return nil
 }
 
 // notShown stands for a message to staff.
