@@ -22,6 +22,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/signature"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/sms"
@@ -69,7 +70,7 @@ func receive(t testing.TB, verdict func(int, sms.Message) int) *gateway {
 		defer g.mu.Unlock()
 		body, _ := io.ReadAll(r.Body)
 		var m sms.Message
-		if err := json.Unmarshal(body, &m); err != nil || sms.Scheme.Verify(r.Header, secret, time.Now(), body) != nil {
+		if err := json.Unmarshal(body, &m); err != nil || signature.Stampede.Verify(r.Header, secret, time.Now(), body) != nil {
 			t.Errorf("the gateway got %s", body)
 		}
 		g.calls++

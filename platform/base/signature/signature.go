@@ -29,6 +29,9 @@ var (
 // Scheme names the headers that carry timestamp and signature.
 type Scheme struct{ Timestamp, Signature string }
 
+// Stampede is the scheme of messages to the shop's own receivers.
+var Stampede = Scheme{Timestamp: "Stampede-Timestamp", Signature: "Stampede-Signature"}
+
 // Sign writes the timestamp now and the signature of body into h.
 func (s Scheme) Sign(h http.Header, key []byte, now time.Time, body []byte) {
 	stamp := strconv.FormatInt(now.Unix(), 10)

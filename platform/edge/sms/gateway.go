@@ -14,9 +14,6 @@ import (
 	"stampede/platform/edge/outbound"
 )
 
-// Scheme names the headers of a message's signature.
-var Scheme = signature.Scheme{Timestamp: "Stampede-Timestamp", Signature: "Stampede-Signature"}
-
 // MinSecretBytes is the output size of SHA-256; a shorter secret is weaker than the
 // hash.
 const MinSecretBytes = 32
@@ -67,7 +64,7 @@ func (g *Gateway) Send(ctx context.Context, m Message) error {
 	}
 	return g.Deliver(ctx, m, outbound.Request{
 		URL: g.cfg.URL, Body: body, Type: "application/json",
-		Head: func(h http.Header) { Scheme.Sign(h, g.cfg.Secret, g.now(), body) },
+		Head: func(h http.Header) { signature.Stampede.Sign(h, g.cfg.Secret, g.now(), body) },
 	}, func(r outbound.Reply) Answer {
 		switch code := strconv.Itoa(r.Status); {
 		case passing(r.Status):

@@ -17,6 +17,7 @@ import (
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/signature"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/mail"
 	"stampede/platform/edge/outbound"
@@ -151,7 +152,7 @@ func newWebhookTeller(hook Webhook, timeout time.Duration, metrics prometheus.Re
 			}
 			err = client.Do(ctx, outbound.Request{ // signed now, so that a retry has a fresh timestamp
 				URL: hook.URL, Body: body, Type: "application/json",
-				Head: func(h http.Header) { scheme.Sign(h, []byte(hook.Secret), time.Now(), body) },
+				Head: func(h http.Header) { signature.Stampede.Sign(h, []byte(hook.Secret), time.Now(), body) },
 			}, func(r outbound.Reply) error {
 				if answer = strconv.Itoa(r.Status); r.Status/100 != 2 {
 					return fmt.Errorf("alarm: the receiver answered %d", r.Status) // a page of errors repeats the URL, which is a secret

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/platform/base/config"
+	"stampede/platform/base/signature"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -59,12 +60,12 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 	}
-	if err := alarm.Verify(req.Header, []byte(secret), time.Now(), body); err != nil {
+	if err := signature.Stampede.Verify(req.Header, []byte(secret), time.Now(), body); err != nil {
 		r.t.Errorf("message %s: %v", body, err)
 	}
-	if alarm.Verify(req.Header, []byte(secret), time.Now(), append(body, ' ')) == nil ||
-		alarm.Verify(req.Header, []byte("another secret of thirty-two bytes"), time.Now(), body) == nil ||
-		alarm.Verify(req.Header, []byte(secret), time.Now().Add(6*time.Minute), body) == nil {
+	if signature.Stampede.Verify(req.Header, []byte(secret), time.Now(), append(body, ' ')) == nil ||
+		signature.Stampede.Verify(req.Header, []byte("another secret of thirty-two bytes"), time.Now(), body) == nil ||
+		signature.Stampede.Verify(req.Header, []byte(secret), time.Now().Add(6*time.Minute), body) == nil {
 		r.t.Error("the signature matches a message that it must not match")
 	}
 	var m struct {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/platform/base/signature"
 	"stampede/platform/edge/sms"
 	"stampede/platform/workshop/cloudtest"
 )
@@ -243,7 +244,7 @@ func Gateway(t testing.TB, now func() time.Time) *Server {
 	t.Helper()
 	return start(t, now, func(s *Server, w http.ResponseWriter, r *http.Request, body []byte) {
 		var m sms.Message
-		if sms.Scheme.Verify(r.Header, []byte(Secret), s.now(), body) != nil || json.Unmarshal(body, &m) != nil {
+		if signature.Stampede.Verify(r.Header, []byte(Secret), s.now(), body) != nil || json.Unmarshal(body, &m) != nil {
 			http.Error(w, string(body), http.StatusUnauthorized)
 			return
 		}

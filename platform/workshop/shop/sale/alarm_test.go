@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/platform/base/signature"
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
@@ -29,7 +30,7 @@ func newWebhook(t *testing.T) webhook {
 	told := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil || alarm.Verify(r.Header, []byte(secret), time.Now(), body) != nil {
+		if err != nil || signature.Stampede.Verify(r.Header, []byte(secret), time.Now(), body) != nil {
 			t.Errorf("unsigned message: %v %s", err, body)
 		}
 		told <- string(body)
