@@ -1,8 +1,10 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"stampede/payment/chargeback"
 	"stampede/payment/internal/paymentdb"
@@ -23,7 +25,7 @@ func (s *Service) Checks() []proof.Check {
 	return []proof.Check{
 		{ID: "I4", Name: "captures less refunds are what paid orders say, one ledger row per transaction", Run: func(ctx context.Context) ([]proof.Violation, error) { return checkMoney(ctx, s.deps.DB) }},
 		{ID: "I4", Name: "past days are compared with the providers' statements", Run: func(ctx context.Context) ([]proof.Violation, error) {
-			return statement.Check(ctx, s.deps.DB, maxViolations, free, refund.ByHand)
+			return statement.Check(ctx, s.deps.DB, cmp.Or(s.cfg.Zone, time.UTC), maxViolations, free, refund.ByHand)
 		}},
 		{ID: "I5", Name: "money on an order that is not paid goes back in time", Run: func(ctx context.Context) ([]proof.Violation, error) { return checkReturned(ctx, s.deps.DB) }},
 	}

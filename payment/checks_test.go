@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/sandbox"
@@ -28,6 +29,9 @@ func TestPlantedViolations(t *testing.T) {
 		SELECT 0, $3, $2, $1, 1, 'sandbox', 'x', 100, 'CNY', 'late', `
 	const asked = `INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, currency, reason, units, amount, status, receipt, settled_by)
 		SELECT bucket, $3, payment_no, order_no, user_id, provider, provider_txn, 'CNY', 'operator', 'return', `
+	shop, err := time.LoadLocation("Asia/Shanghai")
+	require.NoError(t, err)
+	afterItsMidnight := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -4).Add(16*time.Hour + 5*time.Minute) // five past of the next day there
 	for _, tt := range []struct {
 		name, check string
 		plant       string // $1 order, $2 payment, $3 a new number
@@ -56,7 +60,9 @@ func TestPlantedViolations(t *testing.T) {
 			SELECT 'sandbox', $3::text, $2, $1, 100, 'CNY', '', 'won') ` + ledger + `SELECT 'sandbox', 'chargeback_reversal', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "-1.00 is withdrawn"},
 		{"a chargeback that is lost without money", "I4", `INSERT INTO payments.chargebacks (provider, chargeback_no, payment_no, order_no, amount, currency, reason, status, updated_at)
 			SELECT 'sandbox', $3::uuid::text, $2, $1, 100, 'CNY', '', 'lost', now() - interval '169 hours'`, "it is lost over CNY 1.00"},
-		{"a day whose statement nothing has asked for", "statements", ledger + `SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now() - interval '3 days'`, "nothing has asked for it"},
+		{"a day whose statement nothing has asked for", "statements", ledger +
+			`SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', '` + afterItsMidnight.Format(time.RFC3339) + `'`,
+			afterItsMidnight.AddDate(0, 0, 1).Format(time.DateOnly) + ": it was not compared with the ledger: nothing has asked for it"},
 		{"a day whose statement cannot be had", "statements", `WITH s AS (INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, last_error)
 			SELECT 'sandbox', now() - interval '3 days', now() - interval '73 hours', now() - interval '49 hours', true, 'no answer') ` + ledger +
 			`SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now() - interval '3 days'`, "no answer"},
@@ -85,12 +91,12 @@ func TestPlantedViolations(t *testing.T) {
 				check = checkReturned
 			case "statements":
 				check = func(ctx context.Context, db paymentdb.DBTX) ([]proof.Violation, error) {
-					return statement.Check(ctx, db, maxViolations, free)
+					return statement.Check(ctx, db, shop, maxViolations, free)
 				}
 			}
 			found, err := check(t.Context(), tx)
 			require.NoError(t, err)
-			if !slices.ContainsFunc(found, func(v proof.Violation) bool { return strings.Contains(v.Detail, tt.says) }) {
+			if !slices.ContainsFunc(found, func(v proof.Violation) bool { return strings.Contains(v.Subject+": "+v.Detail, tt.says) }) {
 				t.Errorf("no violation says %q: %v", tt.says, found)
 			}
 		})

@@ -65,7 +65,7 @@ FROM payments.ledger g
 WHERE g.provider = @provider AND g.at >= @from_time AND g.at < @to_time AND NOT @partial::boolean
   AND CASE WHEN g.kind LIKE '%\_reversal' THEN (
         SELECT sum(a.amount) <> 0 AND NOT bool_or(a.day = @day) FROM payments.statement_lines a
-        WHERE a.provider = g.provider AND a.provider_txn = g.provider_txn AND a.kind || '_reversal' = g.kind)
+        WHERE a.provider = g.provider AND a.provider_txn = g.provider_txn AND a.kind = replace(g.kind, '_reversal', ''))
       ELSE NOT EXISTS (SELECT FROM payments.statement_lines a WHERE a.provider = g.provider AND a.kind = g.kind AND a.provider_txn = g.provider_txn)
         AND NOT EXISTS (SELECT FROM payments.ledger b WHERE b.provider = g.provider AND b.kind = g.kind || '_reversal' AND b.provider_txn = g.provider_txn)
       END;
@@ -115,10 +115,11 @@ WHERE (provider, kind, provider_txn, day) IN (
     SELECT d.provider, d.kind, d.provider_txn, d.day FROM payments.statement_lines d WHERE d.day < @before LIMIT @at_most);
 
 -- name: NotCompared :many
--- Days of which money is in the ledger and the statement was not compared in time: it failed, or nothing asked for it.
-SELECT coalesce(s.provider, l.provider)::text AS provider, coalesce(s.day, l.at::date)::date AS day, coalesce(max(s.last_error), 'nothing has asked for it')::text AS why
+-- Days of which money is in the ledger and the statement was not compared in time: it failed, or nothing asked for it, which
+-- is said of the shop's day. What the join says of to_time follows from the rest, and spares it all days long over.
+SELECT coalesce(s.provider, l.provider)::text AS provider, coalesce(s.day, (l.at AT TIME ZONE @zone::text)::date)::date AS day, coalesce(max(s.last_error), 'nothing has asked for it')::text AS why
 FROM payments.ledger l
-LEFT JOIN payments.statements s ON s.provider = l.provider AND l.at >= s.from_time AND l.at < s.to_time
-WHERE l.at > clock_timestamp() - @since::interval AND l.at < clock_timestamp() - @grace::interval AND l.provider <> ALL(@without::text[])
-  AND (s.provider IS NULL OR s.compared_at IS NULL AND s.to_time < clock_timestamp() - @late::interval)
+LEFT JOIN payments.statements s ON s.provider = l.provider AND l.at >= s.from_time AND l.at < s.to_time AND s.to_time > statement_timestamp() - @since::interval
+WHERE l.at > statement_timestamp() - @since::interval AND l.at < statement_timestamp() - @grace::interval AND l.provider <> ALL(@without::text[])
+  AND (s.provider IS NULL OR s.compared_at IS NULL AND s.to_time < statement_timestamp() - @late::interval)
 GROUP BY 1, 2 ORDER BY 1, 2 LIMIT @at_most;

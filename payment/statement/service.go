@@ -176,10 +176,12 @@ const (
 )
 
 // Check reports the last week's days whose statement was not compared, although money
-// moved. A day on which nothing moved is excused, and so are the ledger's names without
-// statements.
-func Check(ctx context.Context, db statementdb.DBTX, atMost int32, without ...string) (all []proof.Violation, err error) {
-	rows, err := statementdb.New(db).NotCompared(ctx, statementdb.NotComparedParams{Since: checkDays, Grace: grace, Late: late, Without: without, AtMost: atMost})
+// moved; one that nothing has asked for is the shop's, in its zone. A day on which nothing
+// moved is excused, and so are the ledger's names without statements.
+func Check(ctx context.Context, db statementdb.DBTX, zone *time.Location, atMost int32, without ...string) (all []proof.Violation, err error) {
+	rows, err := statementdb.New(db).NotCompared(ctx, statementdb.NotComparedParams{
+		Zone: zone.String(), Since: checkDays, Grace: grace, Late: late, Without: without, AtMost: atMost,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("statement: check: %w", err)
 	}
