@@ -50,6 +50,9 @@ func publish(ctx context.Context, pool *pgxpool.Pool) error {
 			return fmt.Errorf("alarm: read unpublished incidents: %w", err)
 		}
 		for _, r := range rows {
+			if Severity(r.Severity) == Info { // it has no event, and is marked so that the pulse does not ask for it for ever
+				continue
+			}
 			_, err := outbox.Append(ctx, tx, SubjectRaised, Raised{
 				ID: r.ID, Incident: int(r.Incident), Code: Code(r.Code), Severity: Severity(r.Severity), Subject: r.Subject, Detail: r.Detail,
 				NextAction: r.NextAction, OpenedAt: r.OpenedAt,

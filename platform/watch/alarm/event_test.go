@@ -36,7 +36,8 @@ func published(t *testing.T, pool *pgxpool.Pool) (all []string) {
 	return all
 }
 
-// Three instances publish each incident once: not its repetitions, not what was rolled back, and again after an hour's silence.
+// Three instances publish each incident once: not its repetitions, not what was rolled back nor what is for information, and
+// again after an hour's silence. Then the pulse has nothing for them.
 func TestEachIncidentIsPublishedOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -69,6 +70,8 @@ func TestEachIncidentIsPublishedOnce(t *testing.T) {
 	second := fmt.Sprintf("%d-1 warning test-slow refund 1: ", list(t, pool, alarm.Filter{Code: slow.Code})[0].ID)
 	await(first, second)
 	pgtest.Exec(t, pool, `UPDATE platform.alarms SET last_seen = clock_timestamp() - interval '61 minutes' WHERE id = $1`, id)
+	raise(t, pool, news, "session 1", "7 sold")
 	raise(t, pool, letter, "a consumer", "back")
 	await(first, second, fmt.Sprintf("%d-2 critical test-letter a consumer: back", id))
+	pgtest.Eventually(t, 30*time.Second, func() bool { return !pgtest.Read[bool](t, pool, `SELECT `+alarm.Unpublished) }, "the end of what is due")
 }

@@ -42,3 +42,6 @@ func Repeating(w *Watch, every time.Duration) *Watch { w.repeat = every; return 
 
 // Publish publishes the incidents that have no event yet.
 var Publish = publish
+
+// Unpublished is what the pulse asks for the loop of the incidents' events.
+const Unpublished = unpublished

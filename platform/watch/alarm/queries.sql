@@ -29,12 +29,12 @@ WHERE code = @code AND over_at IS NULL AND last_seen > opened_at
 WITH due AS (
     SELECT a.id, a.incident, a.opened_at, CASE WHEN a.over_at IS NULL THEN 'open' ELSE 'over' END AS saying
     FROM platform.alarms a LEFT JOIN platform.alarm_messages m ON m.alarm_id = a.id AND m.incident = a.incident AND m.address = @address
-    WHERE a.last_seen > clock_timestamp() - interval '24 hours' AND a.severity = ANY(@severities::text[])
+    WHERE a.last_seen > statement_timestamp() - interval '24 hours' AND a.severity = ANY(@severities::text[])
       AND (m.due_at IS NULL OR m.due_at <= clock_timestamp())
       AND CASE coalesce(m.said, '')
           WHEN 'open' THEN @says_over::boolean AND a.over_at <= clock_timestamp() - @settled::interval
           WHEN 'over' THEN @says_over AND a.over_at IS NULL AND a.acknowledged_at IS NULL
-          ELSE a.acknowledged_at IS NULL AND a.opened_at > clock_timestamp() - interval '24 hours'
+          ELSE a.acknowledged_at IS NULL AND a.opened_at > statement_timestamp() - interval '24 hours'
               AND (@after::interval = '0' OR a.over_at IS NULL AND EXISTS (
                   SELECT FROM platform.alarm_messages f WHERE f.alarm_id = a.id AND f.incident = a.incident AND f.address <> @address
                     AND f.created_at <= clock_timestamp() - @after))
@@ -79,6 +79,6 @@ SELECT * FROM platform.alarms WHERE id = @id;
 -- name: PublishIncidents :many
 -- Takes the incidents that have no event yet. Several instances share them; one that is just being raised waits.
 UPDATE platform.alarms a SET published_incident = a.incident
-FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident AND u.severity <> 'info' ORDER BY u.id LIMIT @at_most FOR UPDATE SKIP LOCKED) due
+FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident ORDER BY u.id LIMIT @at_most FOR UPDATE SKIP LOCKED) due
 WHERE a.id = due.id
 RETURNING a.*;

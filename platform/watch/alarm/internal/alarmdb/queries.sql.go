@@ -162,12 +162,12 @@ const claimIncidents = `-- name: ClaimIncidents :many
 WITH due AS (
     SELECT a.id, a.incident, a.opened_at, CASE WHEN a.over_at IS NULL THEN 'open' ELSE 'over' END AS saying
     FROM platform.alarms a LEFT JOIN platform.alarm_messages m ON m.alarm_id = a.id AND m.incident = a.incident AND m.address = $1
-    WHERE a.last_seen > clock_timestamp() - interval '24 hours' AND a.severity = ANY($2::text[])
+    WHERE a.last_seen > statement_timestamp() - interval '24 hours' AND a.severity = ANY($2::text[])
       AND (m.due_at IS NULL OR m.due_at <= clock_timestamp())
       AND CASE coalesce(m.said, '')
           WHEN 'open' THEN $3::boolean AND a.over_at <= clock_timestamp() - $4::interval
           WHEN 'over' THEN $3 AND a.over_at IS NULL AND a.acknowledged_at IS NULL
-          ELSE a.acknowledged_at IS NULL AND a.opened_at > clock_timestamp() - interval '24 hours'
+          ELSE a.acknowledged_at IS NULL AND a.opened_at > statement_timestamp() - interval '24 hours'
               AND ($5::interval = '0' OR a.over_at IS NULL AND EXISTS (
                   SELECT FROM platform.alarm_messages f WHERE f.alarm_id = a.id AND f.incident = a.incident AND f.address <> $1
                     AND f.created_at <= clock_timestamp() - $5))
@@ -321,7 +321,7 @@ func (q *Queries) EndAbandoned(ctx context.Context, arg EndAbandonedParams) erro
 
 const publishIncidents = `-- name: PublishIncidents :many
 UPDATE platform.alarms a SET published_incident = a.incident
-FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident AND u.severity <> 'info' ORDER BY u.id LIMIT $1 FOR UPDATE SKIP LOCKED) due
+FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident ORDER BY u.id LIMIT $1 FOR UPDATE SKIP LOCKED) due
 WHERE a.id = due.id
 RETURNING a.code, a.subject, a.severity, a.next_action, a.first_seen, a.last_seen, a.count, a.acknowledged_by, a.acknowledged_at, a.id, a.detail, a.incident, a.opened_at, a.told_incident, a.tell_attempts, a.tell_after, a.published_incident, a.over_at
 `
