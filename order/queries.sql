@@ -346,7 +346,7 @@ UPDATE orders.disputes p SET forget = true WHERE p.user_id = ANY(@user_ids::bigi
 
 -- name: LatelyForgotten :many
 -- The users who have deleted their accounts within a day.
-SELECT user_id FROM orders.forgotten_users WHERE at > clock_timestamp() - interval '1 day';
+SELECT user_id FROM orders.forgotten_users WHERE at > statement_timestamp() - interval '1 day';
 
 -- name: EraseDetails :execrows
 -- The digest stays: a code of an order that was picked up is still known as such. Details are older than their order's end,

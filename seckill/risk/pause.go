@@ -135,8 +135,11 @@ func (s *Service) followUnpaid(ctx context.Context) error {
 }
 
 // readUnpaid reads what was recorded within a duration before now; pausePeriod
-// reads everything and forgets the rest.
+// reads everything and forgets the rest. An instance without pauses reads nothing.
 func (s *Service) readUnpaid(ctx context.Context, since time.Duration) error {
+	if s.set.UnpaidPause == 0 {
+		return nil
+	}
 	rows, err := riskdb.New(s.deps.DB).Unpaid(ctx, riskdb.UnpaidParams{Period: pausePeriod, Since: since, AtMost: int32(s.set.MaxOffenders)}) //nolint:gosec // a setting
 	if err != nil {
 		return fmt.Errorf("risk: read unpaid closings: %w", err)

@@ -15,6 +15,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/risk/internal/riskdb"
 	"stampede/seckill/rush"
 )
 
@@ -108,6 +109,53 @@ func TestNewClosingsPauseWhenTooManyAreKnown(t *testing.T) {
 	if i.Paused(2, item.ActivityID, time.Now()) == 0 || len(i.Service.unpaid.of) != 1 {
 		t.Errorf("pauses of %v", i.Service.unpaid.of)
 	}
+}
+
+// What an instance reads each second does not grow with the closings of a day, nor what a rule with a short window counts
+// with those of all days.
+func TestUnpaidClosingsAreReadByTheirTime(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	item := y.activity("sale", false)
+	y.exec(`INSERT INTO risk.holds (order_no, user_id, item_id, activity_id, reason, closed_at, noted_at)
+		SELECT gen_random_uuid(), i, 1, 1, 'timeout', n.at, n.at
+		FROM generate_series(1, 40000) i, LATERAL (SELECT now() - interval '1 minute' * (i % 2000 + 10) AS at) n`)
+	y.instance().unpaid(50_000, item, 1)
+	y.exec(`ANALYZE risk.holds`)
+	tx := pgtest.Begin(t, y.db)
+	q := riskdb.New(tx)
+	for name, users := range map[string]func() int{
+		"read within ten seconds": func() int {
+			found, err := q.Unpaid(t.Context(), riskdb.UnpaidParams{Period: pausePeriod, Since: unpaidOverlap, AtMost: 100})
+			require.NoError(t, err)
+			return len(found)
+		},
+		"counted within a minute": func() int {
+			found, err := q.UnpaidHits(t.Context(), riskdb.UnpaidHitsParams{Threshold: 1, WindowLength: time.Minute, AtMost: 100})
+			require.NoError(t, err)
+			return len(found)
+		},
+	} {
+		read := func() int {
+			return pgtest.Read[int](t, tx, `SELECT sum(seq_tup_read + idx_tup_fetch)::int FROM pg_stat_xact_user_tables WHERE relname = 'holds'`)
+		}
+		before := read()
+		require.Equal(t, "users "+name, users(), 1)
+		if rows := read() - before; rows > 100 {
+			t.Errorf("the user %s cost %d rows", name, rows)
+		}
+	}
+}
+
+// An instance without pauses reads no closings.
+func TestWithoutPausesNoClosingIsRead(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	item := y.activity("sale", false)
+	y.instance().unpaid(1, item, 1)
+	i := y.instance()
+	require.NoError(t, i.readUnpaid(t.Context(), pausePeriod))
+	require.Equal(t, "closings in memory", len(i.Service.unpaid.of), 0)
 }
 
 // A rule in its dry run restricts no user and records whom it would have

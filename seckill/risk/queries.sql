@@ -35,7 +35,7 @@ ORDER BY id DESC LIMIT @at_most;
 -- The rule applies until the closing that completes the threshold leaves the window. No users means all.
 SELECT user_id, count(*) AS count, ((array_agg(closed_at ORDER BY closed_at DESC))[@threshold::int] + @window_length::interval)::timestamptz AS until
 FROM risk.holds
-WHERE closed_at > clock_timestamp() - @window_length::interval AND (@users::bigint[] IS NULL OR user_id = ANY (@users))
+WHERE closed_at > statement_timestamp() - @window_length::interval AND (@users::bigint[] IS NULL OR user_id = ANY (@users))
 GROUP BY user_id HAVING count(*) >= @threshold
 ORDER BY 2 DESC, 1 LIMIT @at_most;
 
@@ -54,7 +54,7 @@ ON CONFLICT (rule_id, user_id) DO UPDATE SET count = excluded.count, until = exc
 DELETE FROM risk.marks WHERE rule_id = @rule_id AND user_id <> ALL (@users::bigint[]);
 
 -- name: WorstMarks :many
-SELECT rule_id, user_id, count, until FROM risk.marks WHERE until > clock_timestamp() ORDER BY count DESC, user_id LIMIT @at_most;
+SELECT rule_id, user_id, count, until FROM risk.marks WHERE until > statement_timestamp() ORDER BY count DESC, user_id LIMIT @at_most;
 
 -- name: PutClaimOrders :exec
 INSERT INTO risk.claim_orders AS o (order_no, user_id, activity_id, live, version, ends_at)
@@ -92,8 +92,8 @@ ORDER BY e.no ON CONFLICT (order_no) DO UPDATE SET closed_at = excluded.closed_a
 -- Per user and activity, the unpaid closings of the last period, for the users of whom something was written
 -- since; the latest first.
 SELECT h.user_id, h.activity_id, count(*) AS closings, max(h.closed_at)::timestamptz AS latest FROM risk.holds h
-WHERE h.closed_at > clock_timestamp() - @period::interval
-  AND (h.user_id, h.activity_id) IN (SELECT n.user_id, n.activity_id FROM risk.holds n WHERE n.noted_at > clock_timestamp() - @since::interval)
+WHERE h.closed_at > statement_timestamp() - @period::interval
+  AND (h.user_id, h.activity_id) IN (SELECT n.user_id, n.activity_id FROM risk.holds n WHERE n.noted_at > statement_timestamp() - @since::interval)
 GROUP BY 1, 2 ORDER BY 4 DESC LIMIT @at_most;
 
 -- name: TakeClaim :one

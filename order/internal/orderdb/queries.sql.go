@@ -963,7 +963,7 @@ func (q *Queries) ItemsWithStock(ctx context.Context) ([]ItemsWithStockRow, erro
 }
 
 const latelyForgotten = `-- name: LatelyForgotten :many
-SELECT user_id FROM orders.forgotten_users WHERE at > clock_timestamp() - interval '1 day'
+SELECT user_id FROM orders.forgotten_users WHERE at > statement_timestamp() - interval '1 day'
 `
 
 // The users who have deleted their accounts within a day.

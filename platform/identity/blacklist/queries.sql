@@ -1,11 +1,11 @@
 -- name: EntriesInForce :many
-SELECT * FROM platform.blacklist WHERE expires_at IS NULL OR expires_at > clock_timestamp();
+SELECT * FROM platform.blacklist WHERE expires_at IS NULL OR expires_at > statement_timestamp();
 
 -- name: Entries :many
 -- Newest first; an empty parameter does not filter.
 SELECT * FROM platform.blacklist
 WHERE (@kind::text = '' OR kind = @kind) AND (@value::text = '' OR value = @value)
-  AND (NOT @active::boolean OR expires_at IS NULL OR expires_at > clock_timestamp()) AND (@before::bigint = 0 OR id < @before)
+  AND (NOT @active::boolean OR expires_at IS NULL OR expires_at > statement_timestamp()) AND (@before::bigint = 0 OR id < @before)
 ORDER BY id DESC LIMIT @at_most;
 
 -- name: PutEntry :one
@@ -23,7 +23,7 @@ WITH changed AS (
     INSERT INTO platform.blacklist AS b (kind, value, reason, expires_at, created_by)
     SELECT 'phone', @phone::text, l.reason, l.expires_at, l.created_by FROM platform.blacklist l
     WHERE (l.kind = 'user' AND l.value = @listed::text OR l.kind = 'phone' AND l.value = @phone)
-      AND (l.expires_at IS NULL OR l.expires_at > clock_timestamp())
+      AND (l.expires_at IS NULL OR l.expires_at > statement_timestamp())
     ORDER BY l.expires_at DESC NULLS FIRST LIMIT 1
     ON CONFLICT (kind, value) DO UPDATE SET owner = 0, reason = excluded.reason, expires_at = excluded.expires_at,
         created_by = excluded.created_by, updated_at = clock_timestamp()
@@ -47,7 +47,7 @@ DELETE FROM platform.blacklist WHERE id IN (
 
 -- name: PhonesWithoutOwner :many
 -- Returns a random sample if there are more than one run processes.
-SELECT value FROM platform.blacklist WHERE kind = 'phone' AND owner = 0 AND (expires_at IS NULL OR expires_at > clock_timestamp())
+SELECT value FROM platform.blacklist WHERE kind = 'phone' AND owner = 0 AND (expires_at IS NULL OR expires_at > statement_timestamp())
 ORDER BY random() LIMIT @at_most;
 
 -- name: SetOwner :exec

@@ -14,7 +14,7 @@ SELECT EXISTS (SELECT FROM auth.revocations WHERE user_id = @user_id::bigint AND
 -- for the horizon.
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS horizon, r.login_id, r.user_id, r.issued_before, r.expires_at
 FROM (VALUES (1)) always
-LEFT JOIN auth.revocations r ON r.xact >= (@horizon::text)::xid8 AND r.expires_at > clock_timestamp();
+LEFT JOIN auth.revocations r ON r.xact >= (@horizon::text)::xid8 AND r.expires_at > statement_timestamp();
 
 -- name: RemoveExpired :exec
 DELETE FROM auth.revocations WHERE id IN (

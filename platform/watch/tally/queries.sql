@@ -62,7 +62,7 @@ ON CONFLICT (instance, name) DO UPDATE SET value = EXCLUDED.value, at = EXCLUDED
 -- name: Gauges :many
 -- The sums over the instances that have reported within a time, and how many these are.
 SELECT name, sum(value)::bigint AS value, count(*)::bigint AS instances FROM platform.tally_gauges
-WHERE at > clock_timestamp() - @within::interval GROUP BY name;
+WHERE at > statement_timestamp() - @within::interval GROUP BY name;
 
 -- name: DeleteGauges :exec
 -- Those of one instance, and those of instances that ended long ago.

@@ -531,8 +531,8 @@ func (q *Queries) TakeClaim(ctx context.Context, arg TakeClaimParams) (int64, er
 
 const unpaid = `-- name: Unpaid :many
 SELECT h.user_id, h.activity_id, count(*) AS closings, max(h.closed_at)::timestamptz AS latest FROM risk.holds h
-WHERE h.closed_at > clock_timestamp() - $1::interval
-  AND (h.user_id, h.activity_id) IN (SELECT n.user_id, n.activity_id FROM risk.holds n WHERE n.noted_at > clock_timestamp() - $2::interval)
+WHERE h.closed_at > statement_timestamp() - $1::interval
+  AND (h.user_id, h.activity_id) IN (SELECT n.user_id, n.activity_id FROM risk.holds n WHERE n.noted_at > statement_timestamp() - $2::interval)
 GROUP BY 1, 2 ORDER BY 4 DESC LIMIT $3
 `
 
@@ -579,7 +579,7 @@ func (q *Queries) Unpaid(ctx context.Context, arg UnpaidParams) ([]UnpaidRow, er
 const unpaidHits = `-- name: UnpaidHits :many
 SELECT user_id, count(*) AS count, ((array_agg(closed_at ORDER BY closed_at DESC))[$1::int] + $2::interval)::timestamptz AS until
 FROM risk.holds
-WHERE closed_at > clock_timestamp() - $2::interval AND ($3::bigint[] IS NULL OR user_id = ANY ($3))
+WHERE closed_at > statement_timestamp() - $2::interval AND ($3::bigint[] IS NULL OR user_id = ANY ($3))
 GROUP BY user_id HAVING count(*) >= $1
 ORDER BY 2 DESC, 1 LIMIT $4
 `
@@ -624,7 +624,7 @@ func (q *Queries) UnpaidHits(ctx context.Context, arg UnpaidHitsParams) ([]Unpai
 }
 
 const worstMarks = `-- name: WorstMarks :many
-SELECT rule_id, user_id, count, until FROM risk.marks WHERE until > clock_timestamp() ORDER BY count DESC, user_id LIMIT $1
+SELECT rule_id, user_id, count, until FROM risk.marks WHERE until > statement_timestamp() ORDER BY count DESC, user_id LIMIT $1
 `
 
 func (q *Queries) WorstMarks(ctx context.Context, atMost int32) ([]RiskMark, error) {

@@ -24,7 +24,7 @@ func (q *Queries) CountEntries(ctx context.Context) (int64, error) {
 const entries = `-- name: Entries :many
 SELECT id, kind, value, owner, reason, expires_at, created_by, created_at, updated_at FROM platform.blacklist
 WHERE ($1::text = '' OR kind = $1) AND ($2::text = '' OR value = $2)
-  AND (NOT $3::boolean OR expires_at IS NULL OR expires_at > clock_timestamp()) AND ($4::bigint = 0 OR id < $4)
+  AND (NOT $3::boolean OR expires_at IS NULL OR expires_at > statement_timestamp()) AND ($4::bigint = 0 OR id < $4)
 ORDER BY id DESC LIMIT $5
 `
 
@@ -74,7 +74,7 @@ func (q *Queries) Entries(ctx context.Context, arg EntriesParams) ([]PlatformBla
 }
 
 const entriesInForce = `-- name: EntriesInForce :many
-SELECT id, kind, value, owner, reason, expires_at, created_by, created_at, updated_at FROM platform.blacklist WHERE expires_at IS NULL OR expires_at > clock_timestamp()
+SELECT id, kind, value, owner, reason, expires_at, created_by, created_at, updated_at FROM platform.blacklist WHERE expires_at IS NULL OR expires_at > statement_timestamp()
 `
 
 func (q *Queries) EntriesInForce(ctx context.Context) ([]PlatformBlacklist, error) {
@@ -112,7 +112,7 @@ WITH changed AS (
     INSERT INTO platform.blacklist AS b (kind, value, reason, expires_at, created_by)
     SELECT 'phone', $1::text, l.reason, l.expires_at, l.created_by FROM platform.blacklist l
     WHERE (l.kind = 'user' AND l.value = $2::text OR l.kind = 'phone' AND l.value = $1)
-      AND (l.expires_at IS NULL OR l.expires_at > clock_timestamp())
+      AND (l.expires_at IS NULL OR l.expires_at > statement_timestamp())
     ORDER BY l.expires_at DESC NULLS FIRST LIMIT 1
     ON CONFLICT (kind, value) DO UPDATE SET owner = 0, reason = excluded.reason, expires_at = excluded.expires_at,
         created_by = excluded.created_by, updated_at = clock_timestamp()
@@ -143,7 +143,7 @@ func (q *Queries) LockEntries(ctx context.Context) error {
 }
 
 const phonesWithoutOwner = `-- name: PhonesWithoutOwner :many
-SELECT value FROM platform.blacklist WHERE kind = 'phone' AND owner = 0 AND (expires_at IS NULL OR expires_at > clock_timestamp())
+SELECT value FROM platform.blacklist WHERE kind = 'phone' AND owner = 0 AND (expires_at IS NULL OR expires_at > statement_timestamp())
 ORDER BY random() LIMIT $1
 `
 

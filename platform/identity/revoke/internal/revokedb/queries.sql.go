@@ -23,7 +23,7 @@ func (q *Queries) RemoveExpired(ctx context.Context, atMost int32) error {
 const revocationsSince = `-- name: RevocationsSince :many
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS horizon, r.login_id, r.user_id, r.issued_before, r.expires_at
 FROM (VALUES (1)) always
-LEFT JOIN auth.revocations r ON r.xact >= ($1::text)::xid8 AND r.expires_at > clock_timestamp()
+LEFT JOIN auth.revocations r ON r.xact >= ($1::text)::xid8 AND r.expires_at > statement_timestamp()
 `
 
 type RevocationsSinceRow struct {

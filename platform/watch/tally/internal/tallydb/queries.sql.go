@@ -95,7 +95,7 @@ func (q *Queries) DeleteSeconds(ctx context.Context, arg DeleteSecondsParams) er
 
 const gauges = `-- name: Gauges :many
 SELECT name, sum(value)::bigint AS value, count(*)::bigint AS instances FROM platform.tally_gauges
-WHERE at > clock_timestamp() - $1::interval GROUP BY name
+WHERE at > statement_timestamp() - $1::interval GROUP BY name
 `
 
 type GaugesRow struct {
