@@ -14,10 +14,10 @@ import (
 	"stampede/platform/workshop/require"
 )
 
-// A distributed Postgres distributes the tables that have a column bucket. These tests check Citus's
-// rules for it, see ADR 55: unique and foreign keys include the bucket, unless the foreign key is to a
-// table that every server has; there are no triggers; joins compare buckets. Each list of exceptions
-// gives the reason, and a test fails if one no longer applies.
+// The tables that have a column bucket, the distributed ones, can be on several whole databases one day, to which the program
+// would route by it. These tests keep that possible, see ADR 55: unique and foreign keys include the bucket, unless the foreign
+// key is to a table that every server has; there are no triggers; joins compare buckets. Each list of exceptions gives the
+// reason, and a test fails if one no longer applies.
 
 // onEveryServer are the tables, small and rarely written, that distributed tables may reference.
 var onEveryServer = []string{"orders.stores"}
