@@ -123,7 +123,7 @@ func TestIndexesOfHotTablesLetWritersPass(t *testing.T) {
 	t.Parallel()
 	const (
 		indexes = `SELECT array_agg(pg_get_indexdef(indexrelid) || indisvalid ORDER BY pg_get_indexdef(indexrelid)) FROM pg_index
-			JOIN pg_class c ON c.oid = indrelid WHERE relnamespace = 'orders'::regnamespace`
+			JOIN pg_class c ON c.oid = indrelid WHERE relnamespace IN ('orders'::regnamespace, 'account'::regnamespace)`
 		waits = `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ '^CREATE')`
 	)
 	for file, c := range map[string]struct{ table, write, undo, fail string }{
@@ -141,6 +141,12 @@ func TestIndexesOfHotTablesLetWritersPass(t *testing.T) {
 			`INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status) SELECT 1, gen_random_uuid(), gen_random_uuid(), 1, 1, 'locked'`,
 			`DROP INDEX orders.coupon_uses_by_kind; CREATE INDEX coupon_uses_of_kind ON orders.coupon_uses (kind_id)`,
 			`UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'orders.coupon_uses_by_kind'::regclass`,
+		},
+		"01291_erased_users.sql": {
+			"account.users",
+			`INSERT INTO account.users (status) VALUES ('erased')`,
+			`DROP INDEX account.users_erased`,
+			`UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'account.users_erased'::regclass`,
 		},
 	} {
 		t.Run(file, func(t *testing.T) {

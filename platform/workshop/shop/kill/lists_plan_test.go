@@ -47,6 +47,7 @@ var listQueries = map[string][]string{
 	"accountdb.ListUsers": {
 		`100, NULL, NULL, NULL, NULL, ` + pageRows, `100, 7, NULL, NULL, NULL, ` + pageRows, `100, NULL, '+8613800138000', NULL, NULL, ` + pageRows,
 		`100, NULL, NULL, 'operator', NULL, ` + pageRows, `100, NULL, NULL, NULL, 'disabled', ` + pageRows,
+		`100, NULL, NULL, NULL, 'erased', ` + pageRows,
 	},
 	"accountdb.ListNotices":     {`7, ` + pageRows},
 	"blacklistdb.Entries":       {`'', '', false, 0, ` + pageRows, `'phone', '+8613800138000', false, 0, ` + pageRows},
