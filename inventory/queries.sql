@@ -26,9 +26,6 @@ WHERE s.item_id = @item_id AND s.shard = a.shard;
 -- name: DeleteStock :exec
 DELETE FROM inventory.stock WHERE item_id = ANY(@item_ids::bigint[]);
 
--- name: StockOfItem :many
-SELECT * FROM inventory.stock WHERE item_id = @item_id ORDER BY shard;
-
 -- name: AllStock :many
 SELECT * FROM inventory.stock ORDER BY item_id, shard;
 

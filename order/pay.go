@@ -76,7 +76,7 @@ func (s *Service) LockPending(ctx context.Context, tx pgx.Tx, no ids.ID, user in
 	}
 	// The deadline was set by Postgres's clock, so that clock is compared with it:
 	// the time now, after the wait for the row lock, not the statement's.
-	now, err := orderdb.New(tx).Clock(ctx)
+	now, err := pg.Now(ctx, tx)
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: read clock: %w", err)
 	}

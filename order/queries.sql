@@ -253,9 +253,6 @@ GROUP BY o.item_id, o.user_id ORDER BY o.item_id, o.user_id LIMIT @most;
 -- Every item, read for the checks only. The table is inventory's; nothing here depends on its figures.
 SELECT item_id, shard, activity_id, per_activity FROM inventory.stock ORDER BY item_id, shard;
 
--- name: Clock :one
-SELECT clock_timestamp()::timestamptz;
-
 -- name: OpenUnpaid :many
 -- Users with many unpaid orders, those with the most first.
 SELECT user_id, count(*) AS orders FROM orders.orders WHERE status = 'pending_payment'
@@ -294,9 +291,9 @@ SELECT * FROM done;
 -- ClaimDue.
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), sent AS MATERIALIZED (
     SELECT o.bucket, o.order_no FROM orders.orders o
-    WHERE o.status = 'paid' AND o.handover IS DISTINCT FROM 'to_ship' AND o.paid_at < statement_timestamp() - @after::interval
+    WHERE o.status = 'paid' AND o.handover IS DISTINCT FROM 'to_ship' AND o.handover IS DISTINCT FROM 'to_pick_up'
+      AND o.paid_at < statement_timestamp() - @after::interval
       AND NOT EXISTS (SELECT FROM orders.shipments s WHERE s.order_no = o.order_no AND s.bucket = o.bucket AND s.at > statement_timestamp() - @after::interval)
-      AND NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = o.order_no AND d.bucket = o.bucket AND d.way = 'pickup')
     ORDER BY o.paid_at
     LIMIT @most FOR UPDATE SKIP LOCKED
 ), unsent AS MATERIALIZED (

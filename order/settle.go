@@ -14,6 +14,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/inbox"
+	"stampede/platform/store/pg"
 	"stampede/seckill/seckillevent"
 )
 
@@ -64,7 +65,7 @@ func (w *writer) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent.
 		}
 	}
 	// One time for all orders, by Postgres's clock, so that they fall due together.
-	at, err := orderdb.New(tx).Clock(ctx)
+	at, err := pg.Now(ctx, tx)
 	if err != nil {
 		return out, fmt.Errorf("read clock: %w", err)
 	}

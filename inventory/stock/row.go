@@ -84,7 +84,7 @@ func PerItem(stocks []Row) iter.Seq[[]Row] {
 
 // OfItem reads an item's rows, ordered by shard.
 func OfItem(ctx context.Context, db inventorydb.DBTX, itemID int64) ([]Row, error) {
-	return Rows(inventorydb.New(db).StockOfItem(ctx, itemID))
+	return Rows(inventorydb.New(db).StockOfItems(ctx, []int64{itemID}))
 }
 
 // LockItem locks an item's rows until the transaction ends, and reads them.

@@ -149,9 +149,6 @@ RETURNING u.order_no, u.coupon_no, u.kind_id, u.discount, (w.was = 'used')::bool
     coalesce((SELECT k.currency FROM orders.coupon_kinds k WHERE k.id = u.kind_id), '')::text AS currency,
     coalesce((SELECT c.user_id FROM orders.coupons c WHERE c.coupon_no = u.coupon_no AND c.bucket = u.bucket), 0)::bigint AS user_id;
 
--- name: Clock :one
-SELECT clock_timestamp()::timestamptz;
-
 -- name: KindsThatDiffer :many
 -- I4: kinds that issued more than they may, or not what their coupons say.
 SELECT k.id, k.issued, k.total, k.per_user, coalesce(c.coupons, 0)::bigint AS coupons, coalesce(c.most, 0)::smallint AS most

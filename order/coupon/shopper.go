@@ -13,6 +13,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
 )
 
 // available is the status of a coupon that an order may use now.
@@ -132,7 +133,7 @@ func (s *Service) own(ctx context.Context, in *ownInput) (*httpx.PageOutput[coup
 	if in.OrderNo == "" {
 		return httpx.PageOf(in.PageInput, rows, view, placeOf), nil
 	}
-	now, err := q.Clock(reading)
+	now, err := pg.Now(reading, s.db)
 	if err != nil {
 		return nil, fmt.Errorf("coupon: read clock: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"stampede/payment/sandbox/internal/sandboxdb"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/outbound"
+	"stampede/platform/store/pg"
 )
 
 // Dialect is a protocol in which the bank serves one merchant: its own, or that of
@@ -281,7 +282,7 @@ var errSilent = errors.New("sandbox: the payment's behaviour is silence")
 // answers is upToDate for a merchant's call, which Silent leaves without an answer.
 func (b *Bank) answers(ctx context.Context, p sandboxdb.SandboxPayment) (sandboxdb.SandboxPayment, error) {
 	if p.SilentUntil != nil {
-		now, err := b.q.Clock(ctx)
+		now, err := pg.Now(ctx, b.db)
 		if err == nil && now.Before(*p.SilentUntil) {
 			err = errSilent
 		}

@@ -16,6 +16,7 @@ import (
 	"stampede/platform/base/currency"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
 )
 
 //go:embed page.html
@@ -57,7 +58,7 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		// The database's clock decides, so the countdown follows it and not this
 		// process's clock.
-		now, err = b.q.Clock(r.Context())
+		now, err = pg.Now(r.Context(), b.db)
 	}
 	if err != nil {
 		b.showNothing(w, r, b.refusal(w, r, "page", err).Status)

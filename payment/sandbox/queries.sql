@@ -21,9 +21,6 @@ SELECT * FROM sandbox.payments WHERE merchant = @merchant AND payment_no = @paym
 -- name: PaymentByRef :one
 SELECT * FROM sandbox.payments WHERE ref = @ref;
 
--- name: Clock :one
-SELECT clock_timestamp()::timestamptz AS now;
-
 -- name: ClosePayment :exec
 -- Closes an open payment. An unknown number is recorded as closed, so that a creation still in transit fails.
 INSERT INTO sandbox.payments AS p (ref, merchant, payment_no, amount, currency, status, expires_at)

@@ -9,6 +9,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/payment/sandbox/internal/sandboxdb"
 	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
 )
 
 // Movement is a line of the bank's statement: a capture, or a refund that succeeded; one
@@ -35,7 +36,7 @@ const (
 // Movements returns a page of what moved on a day, oldest first, after a place; the zero
 // Mark is the beginning. A day is stated once it is over.
 func (d Desk) Movements(ctx context.Context, day provider.Day, after Mark, atMost int32) ([]Movement, error) {
-	now, err := d.bank.q.Clock(ctx)
+	now, err := pg.Now(ctx, d.bank.db)
 	if err != nil {
 		return nil, err
 	}

@@ -657,50 +657,6 @@ func (q *Queries) SettledItems(ctx context.Context) ([]SettledItemsRow, error) {
 	return items, nil
 }
 
-const stockOfItem = `-- name: StockOfItem :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock WHERE item_id = $1 ORDER BY shard
-`
-
-func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventoryStock, error) {
-	rows, err := q.db.Query(ctx, stockOfItem, itemID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []InventoryStock
-	for rows.Next() {
-		var i InventoryStock
-		if err := rows.Scan(
-			&i.ItemID,
-			&i.Shard,
-			&i.ActivityID,
-			&i.PerActivity,
-			&i.Total,
-			&i.Available,
-			&i.Backup,
-			&i.WrittenOff,
-			&i.Unlimited,
-			&i.UserLimit,
-			&i.Rebuy,
-			&i.OpensAt,
-			&i.ClosesAt,
-			&i.Paused,
-			&i.Epoch,
-			&i.Rev,
-			&i.Version,
-			&i.UpdatedAt,
-			&i.Retaken,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const stockOfItems = `-- name: StockOfItems :many
 SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock WHERE item_id = ANY($1::bigint[]) ORDER BY item_id, shard
 `

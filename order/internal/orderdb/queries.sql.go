@@ -240,17 +240,6 @@ func (q *Queries) ClaimOrder(ctx context.Context, arg ClaimOrderParams) (OrdersO
 	return i, err
 }
 
-const clock = `-- name: Clock :one
-SELECT clock_timestamp()::timestamptz
-`
-
-func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, clock)
-	var column_1 time.Time
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const closeClaimed = `-- name: CloseClaimed :many
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED (
     SELECT o.order_no, o.bucket
@@ -403,9 +392,9 @@ func (q *Queries) ClosedOrdersOfItem(ctx context.Context, itemID int64) ([]Close
 const completeDue = `-- name: CompleteDue :many
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), sent AS MATERIALIZED (
     SELECT o.bucket, o.order_no FROM orders.orders o
-    WHERE o.status = 'paid' AND o.handover IS DISTINCT FROM 'to_ship' AND o.paid_at < statement_timestamp() - $1::interval
+    WHERE o.status = 'paid' AND o.handover IS DISTINCT FROM 'to_ship' AND o.handover IS DISTINCT FROM 'to_pick_up'
+      AND o.paid_at < statement_timestamp() - $1::interval
       AND NOT EXISTS (SELECT FROM orders.shipments s WHERE s.order_no = o.order_no AND s.bucket = o.bucket AND s.at > statement_timestamp() - $1::interval)
-      AND NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = o.order_no AND d.bucket = o.bucket AND d.way = 'pickup')
     ORDER BY o.paid_at
     LIMIT $2 FOR UPDATE SKIP LOCKED
 ), unsent AS MATERIALIZED (

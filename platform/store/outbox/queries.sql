@@ -30,9 +30,6 @@ UPDATE platform.outbox o SET sent_at = clock_timestamp(), place = coalesce(o.pla
 FROM (SELECT unnest(@days::date[]) AS day, unnest(@ids::uuid[]) AS id, nextval('platform.outbox_place') AS place) s
 WHERE o.day = s.day AND o.id = s.id AND o.day BETWEEN @first_day AND @last_day;
 
--- name: Clock :one
-SELECT clock_timestamp()::timestamptz;
-
 -- name: Recalled :one
 SELECT EXISTS (SELECT FROM platform.outbox_recalls WHERE events_created = @events_created)::boolean;
 

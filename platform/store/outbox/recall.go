@@ -9,6 +9,7 @@ import (
 
 	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox/internal/outboxdb"
+	"stampede/platform/store/pg"
 )
 
 const (
@@ -87,7 +88,7 @@ func (r *Relay) unmark(ctx context.Context, created time.Time) (sum recalled, do
 func (r *Relay) unmarkDay(ctx context.Context, age int, created time.Time, asOf *time.Time) (n recalled, mine bool, err error) {
 	mine, err = r.locked(ctx, recallTimeout, func(ctx context.Context, tx pgx.Tx) (err error) {
 		if asOf.IsZero() {
-			if *asOf, err = outboxdb.New(tx).Clock(ctx); err != nil {
+			if *asOf, err = pg.Now(ctx, tx); err != nil {
 				return fmt.Errorf("outbox: read clock: %w", err)
 			}
 		}

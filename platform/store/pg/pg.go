@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/platform/base/app"
+	"stampede/platform/store/pg/internal/pgdb"
 )
 
 // MinVersion is the oldest Postgres server that Stampede is tested against, as
@@ -95,6 +96,9 @@ type DB interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
+
+// Now reads Postgres's clock as it is at this moment, not at the beginning of a transaction.
+func Now(ctx context.Context, db DB) (time.Time, error) { return pgdb.New(db).Now(ctx) }
 
 // txAttempts bounds how often a transaction is retried after a deadlock or a
 // serialization failure. With one lock order everywhere these are rare; five

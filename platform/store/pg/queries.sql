@@ -4,5 +4,8 @@ SELECT CASE WHEN @shared::boolean THEN pg_try_advisory_lock_shared(@key) ELSE pg
 -- name: UnlockInstance :exec
 SELECT pg_advisory_unlock_all();
 
+-- name: Now :one
+SELECT clock_timestamp()::timestamptz;
+
 -- name: EndLeases :exec
 UPDATE platform.leases SET expires_at = now() WHERE expires_at > now();

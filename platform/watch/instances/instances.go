@@ -212,7 +212,7 @@ func fingerprint(key []byte) string { return hex.EncodeToString(auth.Derive(key,
 // ask asks Redis and NATS who they are. One that does not answer is not compared: the outage
 // has alarms of its own. The row is as old as the questions.
 func (r *Registry) ask(ctx context.Context) (err error) {
-	if r.mine.At, err = instancesdb.New(r.deps.DB).Now(ctx); err != nil {
+	if r.mine.At, err = pg.Now(ctx, r.deps.DB); err != nil {
 		return fmt.Errorf("instances: read the time: %w", err)
 	}
 	ask := func(store string, identity func(context.Context) (string, error)) string {

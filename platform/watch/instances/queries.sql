@@ -1,6 +1,3 @@
--- name: Now :one
-SELECT clock_timestamp()::timestamptz AS now;
-
 -- name: LockJoining :exec
 SELECT pg_advisory_xact_lock(@name);
 

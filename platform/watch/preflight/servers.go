@@ -237,8 +237,8 @@ func mib(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
 // Postgres's, which ends payments.
 func (s Servers) clocks(ctx context.Context, _ Need) (found []Finding, err error) {
 	began := time.Now()
-	var theirs time.Time
-	if err := s.DB.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&theirs); err != nil {
+	theirs, err := pg.Now(ctx, s.DB)
+	if err != nil {
 		return nil, err
 	}
 	half := time.Since(began) / 2 // the answer's way

@@ -65,17 +65,6 @@ func (q *Queries) ClaimableKinds(ctx context.Context, most int32) ([]OrdersCoupo
 	return items, nil
 }
 
-const clock = `-- name: Clock :one
-SELECT clock_timestamp()::timestamptz
-`
-
-func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, clock)
-	var column_1 time.Time
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const couponInUse = `-- name: CouponInUse :one
 SELECT EXISTS (SELECT FROM orders.coupon_uses u WHERE u.coupon_no = $1 AND u.bucket = $2 AND u.status IN ('locked', 'used')) AS in_use,
        clock_timestamp()::timestamptz AS at

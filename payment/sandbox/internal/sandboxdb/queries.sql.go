@@ -226,17 +226,6 @@ func (q *Queries) ClaimCallbacks(ctx context.Context, arg ClaimCallbacksParams) 
 	return items, nil
 }
 
-const clock = `-- name: Clock :one
-SELECT clock_timestamp()::timestamptz AS now
-`
-
-func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, clock)
-	var now time.Time
-	err := row.Scan(&now)
-	return now, err
-}
-
 const closePayment = `-- name: ClosePayment :exec
 INSERT INTO sandbox.payments AS p (ref, merchant, payment_no, amount, currency, status, expires_at)
 VALUES ($1, $2, $3, 0, '', 'closed', clock_timestamp())

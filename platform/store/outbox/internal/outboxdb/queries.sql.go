@@ -33,17 +33,6 @@ func (q *Queries) AppendEvent(ctx context.Context, arg AppendEventParams) error 
 	return err
 }
 
-const clock = `-- name: Clock :one
-SELECT clock_timestamp()::timestamptz
-`
-
-func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, clock)
-	var column_1 time.Time
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const countFailed = `-- name: CountFailed :one
 SELECT count(*) FROM platform.outbox_refused WHERE failed_at IS NOT NULL AND ($1::text = '' OR subject = $1)
 `

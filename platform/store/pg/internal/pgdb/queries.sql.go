@@ -7,6 +7,7 @@ package pgdb
 
 import (
 	"context"
+	"time"
 )
 
 const endLeases = `-- name: EndLeases :exec
@@ -16,6 +17,17 @@ UPDATE platform.leases SET expires_at = now() WHERE expires_at > now()
 func (q *Queries) EndLeases(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, endLeases)
 	return err
+}
+
+const now = `-- name: Now :one
+SELECT clock_timestamp()::timestamptz
+`
+
+func (q *Queries) Now(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, now)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const tryLockInstance = `-- name: TryLockInstance :one

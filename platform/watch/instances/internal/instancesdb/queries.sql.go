@@ -36,17 +36,6 @@ func (q *Queries) LockJoining(ctx context.Context, name int64) error {
 	return err
 }
 
-const now = `-- name: Now :one
-SELECT clock_timestamp()::timestamptz AS now
-`
-
-func (q *Queries) Now(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, now)
-	var now time.Time
-	err := row.Scan(&now)
-	return now, err
-}
-
 const report = `-- name: Report :exec
 INSERT INTO platform.instances (instance, name, signs, accepts, redis, nats, clients, connections, at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
