@@ -450,7 +450,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	s.app.Go("tally", s.tally.Workers()...)
 	s.app.Go("relay", s.Relay.Workers(s.set.Records.KeepRecords)...)
 	subs := slices.Concat(
-		s.seckill.Subscriptions(), s.door.Subscriptions(), s.order.Subscriptions(), s.payment.Subscriptions(),
+		s.seckill.Subscriptions(), s.door.Subscriptions(), s.order.Subscriptions(),
 		s.inventory.Subscriptions(), s.notify.Subscriptions(), s.messages.Subscriptions(),
 		s.points.Subscriptions(),
 	)

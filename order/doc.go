@@ -76,7 +76,7 @@
 // [orderevent.SubjectCreated], SubjectRefused, SubjectPaid, SubjectClosed,
 // SubjectAmended, SubjectShipped, SubjectCompleted, SubjectRefunding, SubjectRefundFailed and
 // SubjectRefunded through the outbox, one event for all orders of a transaction, split
-// below 512 KiB; SubjectDue as a delayed wake-up of payment's expiry.
+// below 512 KiB.
 //
 // # Consumes
 //
@@ -90,7 +90,7 @@
 // the one exception. 40P01 and
 // 40001 are retried by pg.InTx. The writer waits a second at most for a lock,
 // closing a quarter of one; then each goes on item by item. In the process:
-// timers.mu and aside.mu, never held while another lock is taken or a
+// aside.mu, never held while another lock is taken or a
 // query runs.
 //
 // # Lifecycle

@@ -36,9 +36,8 @@ const (
 // writer makes orders of grants. Safe for concurrent use, but there is one loop.
 type writer struct {
 	core
-	aside  aside
-	timers timers
-	late   alarm.Late // alarms that Postgres did not accept
+	aside aside
+	late  alarm.Late // alarms that Postgres did not accept
 }
 
 // message is one message on GRANTS as the writer handles it.

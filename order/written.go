@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 
 	"stampede/inventory"
-	"stampede/order/orderevent"
 	"stampede/platform/base/failpoint"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
@@ -37,9 +34,9 @@ func sensible(g seckillevent.Grant) bool {
 }
 
 // afterCommit updates everything that waits for the commit: the order cache,
-// the relay, the stock in Redis, NATS, and the sweeper's timer. All except the
+// the relay, the stock in Redis, and NATS. All except the
 // acks are optional: if this process ends here, another part repeats each
-// (order-cache subscription, relay's poll, hold sweeper, expiry's tick).
+// (order-cache subscription, relay's poll, hold sweeper).
 func (w *writer) afterCommit(ctx context.Context, messages []message, out settled) {
 	afterCommit.Pass()
 	told := w.cached.begin(out.events)
@@ -58,7 +55,6 @@ func (w *writer) afterCommit(ctx context.Context, messages []message, out settle
 	for _, m := range messages {
 		w.ack(ctx, m.Msg)
 	}
-	w.wakeAt(ctx, out.created)
 
 	w.metrics.batchSize.Observe(float64(len(out.created) + len(out.refused) + out.known))
 	w.metrics.tallied(ended)
@@ -102,58 +98,6 @@ func (w *writer) ack(ctx context.Context, m bus.Msg) {
 	if err := m.Ack(); err != nil {
 		w.deps.Log.WarnContext(ctx, "grants not acknowledged, they will be redelivered", "message_id", m.ID, "error", err)
 	}
-}
-
-// wakeGrain is the precision of the timers that wake the sweeper. Batches of a rush
-// follow each other within milliseconds; one timer serves all of a quarter
-// second, which is also how late a timer may fire.
-const wakeGrain = 250 * time.Millisecond
-
-// timerTimeout bounds what the writer spends on a timer: if NATS fails there
-// are no timers, and the writer still writes the orders it has fetched.
-const timerTimeout = 250 * time.Millisecond
-
-// wakeAt sets a timer for the deadline of the batch's first order, so that it
-// closes on time and not at the sweeper's next tick. A failure is harmless.
-func (w *writer) wakeAt(ctx context.Context, created []orderevent.Order) {
-	if len(created) == 0 {
-		return
-	}
-	first := slices.MinFunc(created, func(a, b orderevent.Order) int { return a.PayDeadline.Compare(b.PayDeadline) })
-	at := first.PayDeadline.Truncate(wakeGrain).Add(wakeGrain)
-	if !w.timers.add(at) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, timerTimeout)
-	defer cancel()
-	if err := w.deps.Bus.Delay(ctx, orderevent.SubjectDue, at, ids.New(), nil); err != nil {
-		w.deps.Log.DebugContext(ctx, "timer for due orders not set, the sweeper's tick will do", "error", err)
-	}
-}
-
-// timers remembers which wake-ups are set, so that the batches of a rush do not
-// set the same one a thousand times. Safe for concurrent use; the zero value is
-// ready.
-type timers struct {
-	mu  sync.Mutex
-	set map[time.Time]struct{}
-}
-
-// maxTimers bounds the memory; a forgotten timer is only set twice.
-const maxTimers = 1024
-
-// add reports whether no timer was set for that time, and notes that one is.
-func (t *timers) add(at time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, ok := t.set[at]; ok {
-		return false
-	}
-	if t.set == nil || len(t.set) >= maxTimers {
-		t.set = make(map[time.Time]struct{})
-	}
-	t.set[at] = struct{}{}
-	return true
 }
 
 // spanWrite is the span in which grants become orders: the transaction, with

@@ -69,7 +69,7 @@
 //
 // # Consumes
 //
-// SubjectDue of orderevent, by the durable order-due: an order falls due. It calls order (Payable, Choose, MarkPaid, Claim, CloseClaimed,
+// Nothing. It calls order (Payable, Choose, MarkPaid, Claim, CloseClaimed,
 // LockForRefund, MoveRefunding) because they share its transaction or its protocol, and reads order's table in
 // Checks because books are compared in one snapshot.
 //

@@ -11,7 +11,6 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
-	"stampede/platform/store/bus"
 	"stampede/platform/store/pulse"
 )
 
@@ -34,9 +33,6 @@ type expiry struct {
 	payments closer
 	log      *slog.Logger
 	pulse    *pulse.Pulse
-	// due wakes the sweeper. It holds one signal: more would only make it search again for
-	// what it has just closed.
-	due chan struct{}
 	// closing counts the groups that wait for providers, slots bounds them.
 	closing sync.WaitGroup
 	slots   chan struct{}
@@ -52,24 +48,18 @@ const closingAtOnce = 8
 func newExpiry(cfg Config, orders *order.Service, payments closer, log *slog.Logger, p *pulse.Pulse) *expiry {
 	return &expiry{
 		every: cfg.SweepEvery, limit: cfg.SweepLimit, orders: orders, payments: payments, log: log, pulse: p,
-		due: make(chan struct{}, 1), slots: make(chan struct{}, closingAtOnce),
+		slots: make(chan struct{}, closingAtOnce),
 	}
 }
 
-// wake is the subscription to the timers of what falls due.
-func (e *expiry) wake(context.Context, bus.Msg) error {
-	app.Kick(e.due)
-	return nil
-}
-
-// Run sweeps when a pulse finds something due, once a second where there is no pulse,
-// and whenever a timer says that a batch fell due, until ctx ends. It never fails: an
+// Run sweeps when a pulse finds something due, and once a second where there is no pulse,
+// until ctx ends. It never fails: an
 // order that could not be closed is retried in the next round or, once claimed, when
 // its claim expires.
 func (e *expiry) Run(ctx context.Context) error {
 	defer e.closing.Wait()
 	return app.Loop{
-		Every: e.every, Kick: e.due, Due: e.pulse.Due("expiry", order.SomeDue), Do: e.sweep,
+		Every: e.every, Due: e.pulse.Due("expiry", order.SomeDue), Do: e.sweep,
 		Log: e.log, Failed: "due orders not claimed, trying again at the next tick",
 	}.Run(ctx)
 }
@@ -86,7 +76,7 @@ func (e *expiry) sweep(ctx context.Context) error {
 			e.close(ctx, claimed)
 		}
 		if len(claimed) < e.limit {
-			break // no more are due; what falls due meanwhile has its own timer
+			break // no more are due; what falls due meanwhile, the next pulse finds
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stampede/platform/base/ids"
-	"stampede/platform/store/bus"
+	"stampede/platform/store/pulse"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
@@ -51,15 +51,14 @@ func (s *bundle) sweeps(e *expiry) {
 	}
 }
 
-// TestExpiryClosesOnTime wakes the sweeper by the timer that the order writer sets.
+// TestExpiryClosesOnTime: the pulse finds what falls due.
 func TestExpiryClosesOnTime(t *testing.T) {
 	t.Parallel()
-	// A minute between ticks: only the timer can wake the sweeper.
+	// A minute between ticks: only the pulse can wake the sweeper.
 	s := setup(t, options{pay: func(c *Config) { c.SweepEvery = time.Minute }})
-	stop, err := s.bus.Subscribe(t.Context(), s.Subscriptions(), func(context.Context, string, bus.Msg, error) error { return nil })
-	require.NoError(t, err)
-	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
+	s.expiry.pulse = pulse.New(s.db, slog.New(slog.DiscardHandler), nil)
 	pgtest.Work(t, s.expiry.Run)
+	pgtest.Work(t, s.expiry.pulse.Worker().Run)
 	pgtest.Work(t, s.orders.Workers()[0].Run)
 	user := s.user.Add(1)
 	m := seckillevent.Batch{

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/order"
-	"stampede/order/orderevent"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
 	"stampede/payment/statement"
@@ -20,7 +19,6 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
 	"stampede/platform/store/pulse"
 	"stampede/platform/watch/tally"
@@ -116,12 +114,6 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.Refunds.Routes(rt)
 	s.statements.Routes(rt)
 	s.callbacks.routes(rt)
-}
-
-// Subscriptions are the module's subscriptions to EVENTS.
-func (s *Service) Subscriptions() []bus.Subscription {
-	// One instance's sweeper is enough; the others have their own tick.
-	return []bus.Subscription{{Name: "order-due", Filter: orderevent.SubjectDue, Handle: s.expiry.wake}}
 }
 
 // Workers returns the loops that close orders which fell due, that query payments without a callback, that process

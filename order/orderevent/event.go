@@ -30,11 +30,6 @@ const (
 	SubjectAll = "events.order.*"
 )
 
-// SubjectDue wakes the expiry sweeper when the first order of a batch falls
-// due. It lies outside SubjectAll: no order has changed yet. Its payload is
-// empty, because the sweeper reads from Postgres what is due.
-const SubjectDue = "events.orders.due"
-
 // Statuses of an order.
 const (
 	StatusPending      = "pending_payment"

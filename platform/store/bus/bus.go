@@ -16,13 +16,12 @@ import (
 
 // Bus is a connection to the streams. Safe for concurrent use.
 type Bus struct {
-	cfg Config
-	// events and delayed are the sizes of the streams of these names, in bytes.
-	events, delayed int64
-	nc              *nats.Conn
-	js              jetstream.JetStream
-	m               *metrics
-	queues          []*Queue
+	cfg    Config
+	events int64 // the size of EVENTS, in bytes
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	m      *metrics
+	queues []*Queue
 
 	eventsCreated atomic.Int64 // the result of EventsCreated, in Unix nanoseconds; set by ensureStreams
 
@@ -49,7 +48,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{
-		cfg: cfg, events: cfg.EventsMaxMiB << 20, delayed: maxDelayedBytes, m: newMetrics(cfg.Metrics), look: make(chan struct{}, 1),
+		cfg: cfg, events: cfg.EventsMaxMiB << 20, m: newMetrics(cfg.Metrics), look: make(chan struct{}, 1),
 	}
 	for _, q := range cfg.Queues {
 		b.queues = append(b.queues, &Queue{cfg: q, bus: b})
@@ -79,6 +78,10 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	}
 	if err == nil && cfg.Embedded != nil {
 		err = b.takeBackAbandoned(ctx)
+		// In a cluster an instance of that release may still use it. Without one it is empty or forgotten wake-ups.
+		if gone := b.js.DeleteStream(ctx, streamDelayed); err == nil && !errors.Is(gone, jetstream.ErrStreamNotFound) {
+			err = gone
+		}
 	}
 	if err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -89,7 +92,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	run, end := context.WithCancel(context.WithoutCancel(ctx))
 	b.end = end
 	b.judge(run)
-	for _, loop := range []func(context.Context){b.monitor, b.trimmer, b.forwarder} {
+	for _, loop := range []func(context.Context){b.monitor, b.trimmer} {
 		b.background.Go(func() { loop(run) })
 	}
 	return b, nil

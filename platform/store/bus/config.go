@@ -12,7 +12,7 @@ import (
 	"stampede/platform/base/tracing"
 )
 
-// MinVersion is the oldest supported NATS server, the first with message schedules.
+// MinVersion is the oldest supported NATS server, the first with the message schedules that instances of 0.10.0 set.
 const MinVersion = "2.12"
 
 // Settings bound how many events may wait and how long a publish is retried.

@@ -5,7 +5,7 @@
 //
 // A module that hands work to another describes a work queue (QueueConfig): a message
 // leaves it when it is acknowledged, and a full one refuses new messages. seckill/queue
-// has the only one, GRANTS. The bus has two streams of its own:
+// has the only one, GRANTS. The bus has a stream of its own:
 //
 //	EVENTS   events.…        what modules tell each other after a commit, published
 //	                         by the outbox relay under the outbox row's id. A full
@@ -13,8 +13,6 @@
 //	         redrive.…       dead letters sent again to the one consumer that gave
 //	                         up on them; the same stream. One from a queue goes back
 //	                         to its own subject there.
-//	DELAYED  delayed.at.<id> timers. When one fires, it becomes delayed.due.<subject>
-//	                         in the same stream, which a forwarder carries to EVENTS.
 //
 // Beside the streams there are broadcasts (broadcast.…), which are not stored:
 // only current subscribers receive them, and nothing may depend on that.
@@ -22,8 +20,7 @@
 // Everything is stored on disk and synced before the acknowledgement; in a
 // cluster two of three servers have it by then, and sync as they are configured
 // to. A stream whose store was lost is recreated empty: the outbox sends the
-// events again (Bus.EventsCreated), the hold sweeper the grants, and timers are
-// wake-ups only.
+// events again (Bus.EventsCreated), and the hold sweeper the grants.
 //
 // # Delivery
 //
@@ -58,7 +55,7 @@
 //
 // # Lifecycle
 //
-// Open starts the monitor, the trimmer and the forwarder of timers; Subscribe
+// Open starts the monitor and the trimmer; Subscribe
 // and Queue.Consume add consumers. Stop these first (each finishes the messages
 // it is handling), then Close.
 //
@@ -70,6 +67,6 @@
 //
 // # Size
 //
-// The package has more than 2,000 lines because publishing, consuming, timers and the
+// The package has more than 2,000 lines because publishing, consuming and the
 // monitor share one connection and one verdict on its health.
 package bus

@@ -37,12 +37,12 @@ var Backoff = backoff
 
 // BoundsFor returns the sizes of the streams with that much free disk space.
 func BoundsFor(cfg Config, free int64) (queue, all int64) {
-	b := &Bus{events: cfg.EventsMaxMiB << 20, delayed: maxDelayedBytes}
+	b := &Bus{events: cfg.EventsMaxMiB << 20}
 	for _, q := range cfg.Queues {
 		b.queues = append(b.queues, &Queue{cfg: q})
 	}
 	b.fit(free)
-	return b.queues[0].cfg.MaxBytes, b.queues[0].cfg.MaxBytes + b.events + b.delayed
+	return b.queues[0].cfg.MaxBytes, b.queues[0].cfg.MaxBytes + b.events
 }
 
 // RetryLevel is the level at which a failed attempt is logged.

@@ -20,7 +20,7 @@ const (
 	// lookTimeout bounds the request, which takes a millisecond on an idle
 	// machine. A busy machine must not look broken.
 	lookTimeout = 2 * time.Second
-	// ensureTimeout bounds ensuring three streams, which takes milliseconds, in
+	// ensureTimeout bounds ensuring two streams, which takes milliseconds, in
 	// a cluster some hundred milliseconds.
 	ensureTimeout = 2 * time.Second
 	// fullPercent leaves room for the batches in flight when intake stops.

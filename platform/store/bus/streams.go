@@ -12,16 +12,13 @@ import (
 
 // The streams.
 const (
-	streamEvents  = "EVENTS"
+	streamEvents = "EVENTS"
+	// streamDelayed had the timers of releases up to 0.10.0.
 	streamDelayed = "DELAYED"
 )
 
-// Subject prefixes, each owned by one stream.
-const (
-	prefixEvents     = "events."
-	prefixDelayedAt  = "delayed.at."
-	prefixDelayedDue = "delayed.due."
-)
+// prefixEvents begins the subjects of EVENTS.
+const prefixEvents = "events."
 
 const (
 	// duplicateWindow is how long a stream remembers a message id. It exceeds
@@ -33,9 +30,6 @@ const (
 	// consumer that was down since Friday night still finds every event on Monday.
 	// The inbox remembers for 7 days, longer than an event can be delivered again.
 	EventsMaxAge = 96 * time.Hour
-	// maxDelayedBytes is room for some 300,000 timers of 200 bytes. Each writer
-	// batch adds one, so that is hours of a full rush.
-	maxDelayedBytes = 64 << 20
 	// clusterCopies lets one server of a cluster fail while the other two, the
 	// majority, continue.
 	clusterCopies = 3
@@ -47,7 +41,7 @@ const (
 // the free disk space, and reports whether it did: Postgres is on the same disk and
 // must never run out of it.
 func (b *Bus) fit(freeBytes int64) (smaller bool) {
-	all, sum := []*int64{&b.events, &b.delayed}, b.events+b.delayed
+	all, sum := []*int64{&b.events}, b.events
 	for _, q := range b.queues {
 		all, sum = append(all, &q.cfg.MaxBytes), sum+q.cfg.MaxBytes
 	}
@@ -79,17 +73,6 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		MaxBytes:   b.events,
 		MaxAge:     EventsMaxAge,
 		Duplicates: duplicateWindow,
-	}, jetstream.StreamConfig{
-		Name:        streamDelayed,
-		Description: "timers, pending and due but not yet forwarded",
-		Subjects:    []string{prefixDelayedAt + "*", prefixDelayedDue + ">"},
-		Retention:   jetstream.LimitsPolicy,
-		// A stream with schedules cannot refuse messages. When full it drops
-		// only wake-ups: the sweepers find everything due without them.
-		Discard:           jetstream.DiscardOld,
-		MaxBytes:          b.delayed,
-		Duplicates:        duplicateWindow,
-		AllowMsgSchedules: true,
 	})
 }
 
@@ -152,11 +135,8 @@ func (b *Bus) streamOf(subject string) string {
 	if q := b.queueOf(subject); q != nil {
 		return q.cfg.Name
 	}
-	switch {
-	case strings.HasPrefix(subject, prefixEvents), strings.HasPrefix(subject, prefixRedrive):
+	if strings.HasPrefix(subject, prefixEvents) || strings.HasPrefix(subject, prefixRedrive) {
 		return streamEvents
-	case strings.HasPrefix(subject, prefixDelayedAt):
-		return streamDelayed
 	}
 	return ""
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"pgregory.net/rapid"
@@ -197,69 +196,6 @@ func TestBroadcastReachesCurrentSubscribers(t *testing.T) {
 	require.NoError(t, b.Broadcast("broadcast.test", []byte("marker")))
 	require.Equal(t, "the second subscriber's", receive(t, 5*time.Second, "the marker", marker), "marker")
 	require.Equal(t, "calls of a stopped subscriber", len(got), 0)
-}
-
-func TestDelayedMessagesArriveOnTimeAndOnce(t *testing.T) {
-	t.Parallel()
-	b := bustest.Open(t)
-	type arrival struct {
-		m  bus.Msg
-		at time.Time
-	}
-	got := make(chan arrival, 10)
-	subscribe(t, b, noDeadLetters(t), bus.Subscription{
-		Name: "timers", Filter: "events.order.due",
-		Handle: func(_ context.Context, m bus.Msg) error { got <- arrival{m, time.Now()}; return nil },
-	})
-	// Odd milliseconds: a schedule truncated to whole seconds would fire early.
-	due := time.Now().Add(1234 * time.Millisecond)
-	id := ids.New()
-	for range 2 { // a repetition changes nothing
-		require.NoError(t, b.Delay(t.Context(), "events.order.due", due, id, []byte("wake")))
-	}
-	past := ids.New()
-	require.NoError(t, b.Delay(t.Context(), "events.order.due", time.Now().Add(-time.Hour), past, []byte("past")))
-	if a := receive(t, 5*time.Second, "the timer of the past", got); a.m.ID != past || string(a.m.Data) != "past" {
-		t.Fatalf("first came %s %q", a.m.ID, a.m.Data)
-	}
-	a := receive(t, 5*time.Second, "the timer", got)
-	if a.m.ID != id || string(a.m.Data) != "wake" {
-		t.Fatalf("then came %s %q", a.m.ID, a.m.Data)
-	}
-	if a.at.Before(due) {
-		t.Errorf("fired %s early", due.Sub(a.at))
-	}
-	if late := a.at.Sub(due); late > 2*time.Second {
-		t.Errorf("fired %s late", late)
-	}
-	eventually(t, 3*time.Second, "the timers have left their stream", func() bool {
-		n, err := bus.Messages(t.Context(), b, "DELAYED")
-		return err == nil && n == 0
-	})
-	require.Equal(t, "timers fired again", len(got), 0)
-	require.ErrorIs(t, b.Delay(t.Context(), "grants.1", due, ids.New(), nil), bus.ErrRefused)
-}
-
-// A due timer that EVENTS never takes is dropped, and not offered to it again.
-func TestTimerWithoutAnIDIsDropped(t *testing.T) {
-	t.Parallel()
-	server := bustest.StartServer(t)
-	metrics := prometheus.NewRegistry()
-	b := bustest.Open(t, bustest.On(server.URL), func(c *bus.Config) { c.Metrics = metrics })
-	nc, err := nats.Connect(server.URL)
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	_, err = nc.Request("delayed.due.events.a", nil, 5*time.Second) // stored
-	require.NoError(t, err)
-	const dropped = `# HELP stampede_bus_messages_handled_total Messages delivered to a consumer, by outcome: handled, retried, dead, dropped, newer, skipped.
-# TYPE stampede_bus_messages_handled_total counter
-stampede_bus_messages_handled_total{consumer="delayed-forwarder",outcome="dropped"} 1
-stampede_bus_messages_handled_total{consumer="order-writer",outcome="handled"} 0
-`
-	eventually(t, 5*time.Second, "the timer is dropped", func() bool {
-		n, err := bus.Messages(t.Context(), b, "DELAYED")
-		return err == nil && n == 0 && testutil.GatherAndCompare(metrics, strings.NewReader(dropped), "stampede_bus_messages_handled_total") == nil
-	})
 }
 
 func TestTrimDropsWhatAllHaveConsumed(t *testing.T) {
