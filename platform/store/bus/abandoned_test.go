@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"stampede/platform/base/config"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
@@ -46,6 +48,9 @@ func holdUntilKilled(dir string) {
 	}
 	if err == nil {
 		err = b.Publish(ctx, "events.test", ids.New(), []byte("event"))
+	}
+	if err == nil {
+		err = bus.LeaveTimers(ctx, b)
 	}
 	event := make(chan struct{})
 	if err == nil {
@@ -97,6 +102,8 @@ func TestKilledProcessMessagesAreRedeliveredImmediately(t *testing.T) {
 	_ = child.Wait() // killed
 
 	b := bustest.Open(t, bustest.In(dir))
+	_, err = bus.Messages(t.Context(), b, "DELAYED")
+	require.ErrorIs(t, err, jetstream.ErrStreamNotFound)
 	missing := make(map[int]bool, heldMessages)
 	for i := range heldMessages {
 		if i >= 64 || i%2 == 1 {

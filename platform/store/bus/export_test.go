@@ -29,6 +29,12 @@ func Messages(ctx context.Context, b *Bus, stream string) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
+// LeaveTimers makes the stream of timers, as releases up to 0.10.0 did.
+func LeaveTimers(ctx context.Context, b *Bus) error {
+	_, err := b.js.CreateStream(ctx, jetstream.StreamConfig{Name: streamDelayed, Subjects: []string{"delayed.>"}})
+	return err
+}
+
 // DeleteEvents removes the stream of events.
 func DeleteEvents(ctx context.Context, b *Bus) error { return b.js.DeleteStream(ctx, streamEvents) }
 
