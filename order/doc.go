@@ -87,11 +87,10 @@
 // # Locks
 //
 // Stock rows by (item, shard), then orders by number, then coupons, then payments; see Retake for
-// the one exception. 40P01 and
-// 40001 are retried by pg.InTx. The writer waits a second at most for a lock,
-// closing a quarter of one; then each goes on item by item. In the process:
-// aside.mu, never held while another lock is taken or a
-// query runs.
+// the one exception. 40P01 and 40001 are retried by pg.InTx. The writer waits a
+// second at most for a lock, closing a quarter of one; then each goes on item by
+// item. In the process: aside.mu, never held while another lock is taken or a query
+// runs.
 //
 // # Lifecycle
 //

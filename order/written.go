@@ -34,9 +34,9 @@ func sensible(g seckillevent.Grant) bool {
 }
 
 // afterCommit updates everything that waits for the commit: the order cache,
-// the relay, the stock in Redis, and NATS. All except the
-// acks are optional: if this process ends here, another part repeats each
-// (order-cache subscription, relay's poll, hold sweeper).
+// the relay, the stock in Redis, and NATS. All except the acks are optional: if this
+// process ends here, another part repeats each (order-cache subscription, relay's
+// poll, hold sweeper).
 func (w *writer) afterCommit(ctx context.Context, messages []message, out settled) {
 	afterCommit.Pass()
 	told := w.cached.begin(out.events)

@@ -14,7 +14,8 @@ var (
 	alarmMismatch = alarm.Define("payment-mismatch", alarm.Critical,
 		fault.T("A provider reported a payment, a refund or a chargeback in another sum or currency than the shop's books have. No order was paid by it.",
 			"支付渠道上报的付款、退款或拒付，其金额或币种与账本不一致，未因此将任何订单标记为已支付。"),
-		fault.T("Compare it with the provider's statement. A payment that arrived is refunded automatically once the provider confirms it; about a refund or a chargeback, ask the provider.",
+		fault.T("Compare it with the provider's statement. A payment that arrived is refunded automatically once the provider confirms it; "+
+			"about a refund or a chargeback, ask the provider.",
 			"与支付渠道账单核对。已到账的付款在渠道确认后自动退回；退款或拒付请向支付渠道查询。"))
 	alarmUnknown = alarm.Define("payment-unknown", alarm.Critical,
 		fault.T("A provider reports money under a number that is not ours.",

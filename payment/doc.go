@@ -69,9 +69,9 @@
 //
 // # Consumes
 //
-// Nothing. It calls order (Payable, Choose, MarkPaid, Claim, CloseClaimed,
-// LockForRefund, MoveRefunding) because they share its transaction or its protocol, and reads order's table in
-// Checks because books are compared in one snapshot.
+// No events. It calls order (Payable, Choose, MarkPaid, Claim, CloseClaimed,
+// LockForRefund, MoveRefunding) because they share its transaction or its protocol,
+// and reads order's table in Checks because books are compared in one snapshot.
 //
 // # Lifecycle
 //

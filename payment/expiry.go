@@ -53,9 +53,8 @@ func newExpiry(cfg Config, orders *order.Service, payments closer, log *slog.Log
 }
 
 // Run sweeps when a pulse finds something due, and once a second where there is no pulse,
-// until ctx ends. It never fails: an
-// order that could not be closed is retried in the next round or, once claimed, when
-// its claim expires.
+// until ctx ends. It never fails: an order that could not be closed is retried in the
+// next round or, once claimed, when its claim expires.
 func (e *expiry) Run(ctx context.Context) error {
 	defer e.closing.Wait()
 	return app.Loop{

@@ -23,7 +23,10 @@ func (s *Service) Preflight() []preflight.Check {
 		Look: s.askProviders,
 	}, {
 		Code: "practice", Titles: fault.Text{"Real money", "真实收款"},
-		Next: fault.Text{"Start the server without --sandbox-bank and --pay, and with a provider's keys.", "去掉 --sandbox-bank 和 --pay，并配置真实支付渠道后重启。"},
+		Next: fault.Text{
+			"Start the server without --sandbox-bank and --pay, and with a provider's keys.",
+			"去掉 --sandbox-bank 和 --pay，并配置真实支付渠道后重启。",
+		},
 		Look: s.practised,
 	}}
 }
@@ -33,8 +36,10 @@ func (s *Service) practised(context.Context, preflight.Need) ([]preflight.Findin
 	if !s.deps.Practice {
 		return nil, nil
 	}
-	return []preflight.Finding{{Level: preflight.Warning, Found: fault.T("Payment methods for practice are on: they take no real money, and anyone pays there for nothing.",
-		"付款方式中有演练渠道，不会真实收款，任何人都能不花钱完成付款。")}}, nil
+	return []preflight.Finding{{Level: preflight.Warning, Found: fault.T(
+		"Payment methods for practice are on: they take no real money, and anyone pays there for nothing.",
+		"付款方式中有演练渠道，不会真实收款，任何人都能不花钱完成付款。",
+	)}}, nil
 }
 
 func (s *Service) askProviders(ctx context.Context, _ preflight.Need) ([]preflight.Finding, error) {

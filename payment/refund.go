@@ -103,7 +103,7 @@ func (bk *books) requestRefund(ctx context.Context, r paymentdb.PaymentsRefund) 
 	return prov.Refund(ctx, provider.Return{
 		RefundNo: r.RefundNo, Payment: provider.Payment{No: r.PaymentNo, Ref: of.Handoff.Ref}, Transaction: r.CaptureTxn,
 		Amount: r.Amount, Captured: of.Captured, Currency: r.Currency,
-		Reason: reasons[r.Reason], NotifyURL: bk.callbackURL(refundNotifyPath, r.Provider),
+		Reason: reasons[r.Reason], Code: r.Reason, NotifyURL: bk.callbackURL(refundNotifyPath, r.Provider),
 	})
 }
 

@@ -199,7 +199,8 @@ func (c *Cut) Differences() []Finding {
 	for i, sh := range c.Shards {
 		if !sh.Loaded {
 			// A closed item is not loaded again: what returns to it returns in Postgres. For paused ones see refusing.
-			found = append(found, when(c.at.Before(c.Stocks[i].ClosesAt) && !c.Stocks[i].Paused, c.ItemID, "not-loaded", "Redis does not decide on the item.")...)
+			waits := c.at.Before(c.Stocks[i].ClosesAt) && !c.Stocks[i].Paused
+			found = append(found, when(waits, c.ItemID, "not-loaded", "Redis does not decide on the item.")...)
 			continue
 		}
 		// A state that knows more than Postgres: the next health check has such an item loaded again.

@@ -172,8 +172,9 @@ var types = func() (names []string) {
 	return names
 }()
 
-// unreadableError is a message that cannot be decoded: a newer release wrote it. What
-// follows it waits, because skipping it would lose it.
+// unreadableError is a message that cannot be decoded: a newer release wrote it. In the
+// log what follows it waits, because skipping it would lose it; of what waits already, only
+// what is about the same thing.
 type unreadableError struct {
 	id      ids.ID
 	subject string

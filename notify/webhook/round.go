@@ -69,8 +69,9 @@ func (s *Service) round(ctx context.Context, id int64) (more bool, err error) {
 		}
 		more = len(events) == atMost
 	}
-	if err := r.addWaiting(ctx, waiting, now); err != nil && !errors.As(err, &unreadable) {
-		return false, err
+	held := r.addWaiting(ctx, waiting, now)
+	if held != nil && !errors.As(held, new(*unreadableError)) {
+		return false, held
 	}
 	r.run(ctx)
 	if err := ctx.Err(); err != nil { // nothing is noted: it is done again
@@ -80,7 +81,10 @@ func (s *Service) round(ctx context.Context, id int64) (more bool, err error) {
 	if unreadable != nil {
 		return false, errors.Join(unreadable, err)
 	}
-	return moved && (more || r.delivered) && r.failures < failuresOpen, err
+	if more = moved && (more || r.delivered) && r.failures < failuresOpen; !more {
+		err = errors.Join(err, held) // the others come first
+	}
+	return more, err
 }
 
 // missed raises an alarm if events after the cursor were deleted.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -81,7 +79,7 @@ func (in *Choices) Check(c *seckillevent.Checkout) error {
 			flaw(f.name, "This is required.", "必填。")
 		case *f.text != "" && f.ask == "":
 			flaw(f.name, "This is not asked for; leave it out.", "此项无需填写，请留空。")
-		case strings.ContainsFunc(*f.text, plaintext.Unruly) || !utf8.ValidString(*f.text):
+		case *f.text != "" && !plaintext.Legible(*f.text, false):
 			flaw(f.name, "This contains a line break or a character that cannot be shown; remove it.", "含有换行或无法显示的字符，请删除。")
 		}
 	}

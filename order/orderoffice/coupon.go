@@ -76,7 +76,9 @@ var couponForms = []kit.Act{
 		Path: coupons + "/{id}/recall", API: "POST " + couponsAPI + "/{id}/recall", Role: auth.Operator, Dangerous: true, Typed: true,
 		Title: kit.Text{"Void all", "全部作废"}, Done: kit.Text{"Coupons voided.", "已作废，不能再使用。"},
 		Warning: kit.Text{"Unused coupons become invalid. Coupons already applied to an order are not affected.", "顾客未使用的优惠券将失效，已用于订单的不受影响。"},
-		Fields:  []kit.Field{{Name: "reason", Label: kit.Text{"Reason (for the audit log)", "理由（写入审计日志）"}, Kind: kit.Area, Required: true, Max: 500}},
+		Fields: []kit.Field{{
+			Name: "reason", Label: kit.Text{"Reason (for the audit log)", "原因（写入操作日志）"}, Kind: kit.Area, Required: true, Max: 500,
+		}},
 	},
 }
 

@@ -188,7 +188,8 @@ type Return struct {
 	Amount      int64  // minor units, above 0
 	Captured    int64  // the whole capture; some providers require both
 	Currency    string
-	Reason      string
+	Reason      string // in words that the company may show to the shopper
+	Code        string // the same as the shop's records name it
 	NotifyURL   string
 }
 

@@ -17,7 +17,7 @@ type bank struct{ provider.Provider }
 
 func (bank) Profile() provider.Profile { return provider.Profile{Name: "bank"} }
 
-// TestApplyWhoseTimeIsOver settles three missing refunds in requests with time for one each:
+// TestApplyWhoseTimeIsOver settles three missing refunds in requests with time for one each, or for less:
 // each says that more remains, and compares, so that the next one begins with what does. A
 // refund that has succeeded is a person's to look at.
 func TestApplyWhoseTimeIsOver(t *testing.T) {
@@ -34,8 +34,13 @@ func TestApplyWhoseTimeIsOver(t *testing.T) {
 			VALUES ('bank', $1, 'refund', $2, $3, $3, 5, 0, 'CNY', $4)`, civil(day), fmt.Sprint("t", i), no, day.From)
 	}
 	var over context.CancelFunc
-	got := ""
-	s := New(Deps{DB: db, Providers: []provider.Provider{bank{}}, SettleRefund: func(_ context.Context, name string, r provider.RefundStatus) error {
+	got, cut := "", false
+	s := New(Deps{DB: db, Providers: []provider.Provider{bank{}}, SettleRefund: func(ctx context.Context, name string, r provider.RefundStatus) error {
+		if r.Transaction == "t2" && !cut {
+			cut = true
+			over()
+			return ctx.Err()
+		}
 		pgtest.Exec(t, db, `UPDATE payments.refunds SET status = 'succeeded' WHERE refund_no = $1`, r.RefundNo)
 		pgtest.Exec(t, db, `INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency)
 			VALUES ($1, 'refund', $2, $3, $3, $3, $4, $5)`, name, r.Transaction, r.RefundNo, r.Amount, r.Currency)
@@ -45,7 +50,7 @@ func TestApplyWhoseTimeIsOver(t *testing.T) {
 	}})
 	of := target{"bank", day}
 	require.NoError(t, s.compare(t.Context(), of.name, civil(day)))
-	for i, want := range []string{"t0 1 true 3", "t0t1 1 true 2", "t0t1t2 1 false 1", "t0t1t2 0 false 1"} {
+	for i, want := range []string{"t0 1 true 3", "t0t1 1 true 2", "t0t1 0 true 2", "t0t1t2 1 false 1", "t0t1t2 0 false 1"} {
 		var settling context.Context
 		settling, over = context.WithCancel(t.Context())
 		done, err := s.apply(t.Context(), settling, of)

@@ -96,9 +96,9 @@ WHERE provider = @provider AND day = @day AND (class, kind, provider_txn) > (@af
 ORDER BY class, kind, provider_txn LIMIT @at_most;
 
 -- name: Known :many
--- The payments and refunds of ours that may be settled. One that has succeeded may only be taken back. A second capture of a payment is a person's to look at: it
--- would go back as a duplicate, and companies that refund by the payment's number would pay back the first, which paid the
--- order.
+-- The payments and refunds of ours that may be settled. One that has succeeded may only be taken back. A second capture of
+-- a payment is a person's to look at: it would go back as a duplicate, and companies that refund by the payment's number
+-- would pay back the first, which paid the order.
 SELECT p.payment_no AS no FROM payments.payments p
 JOIN (SELECT unnest(@payment_buckets::smallint[]) AS bucket, unnest(@payment_nos::uuid[]) AS payment_no) x ON x.bucket = p.bucket AND x.payment_no = p.payment_no
 WHERE p.provider = @provider AND p.status <> 'captured'
@@ -117,9 +117,11 @@ WHERE (provider, kind, provider_txn, day) IN (
 -- name: NotCompared :many
 -- Days of which money is in the ledger and the statement was not compared in time: it failed, or nothing asked for it, which
 -- is said of the shop's day. What the join says of to_time follows from the rest, and spares it all days long over.
-SELECT coalesce(s.provider, l.provider)::text AS provider, coalesce(s.day, (l.at AT TIME ZONE @zone::text)::date)::date AS day, coalesce(max(s.last_error), 'nothing has asked for it')::text AS why
+SELECT coalesce(s.provider, l.provider)::text AS provider, coalesce(s.day, (l.at AT TIME ZONE @zone::text)::date)::date AS day,
+    coalesce(max(s.last_error), 'nothing has asked for it')::text AS why
 FROM payments.ledger l
-LEFT JOIN payments.statements s ON s.provider = l.provider AND l.at >= s.from_time AND l.at < s.to_time AND s.to_time > statement_timestamp() - @since::interval
+LEFT JOIN payments.statements s ON s.provider = l.provider AND l.at >= s.from_time AND l.at < s.to_time
+    AND s.to_time > statement_timestamp() - @since::interval
 WHERE l.at > statement_timestamp() - @since::interval AND l.at < statement_timestamp() - @grace::interval AND l.provider <> ALL(@without::text[])
   AND (s.provider IS NULL OR s.compared_at IS NULL AND s.to_time < statement_timestamp() - @late::interval)
 GROUP BY 1, 2 ORDER BY 1, 2 LIMIT @at_most;

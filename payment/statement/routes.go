@@ -159,7 +159,11 @@ func (s *Service) apply(ctx, settling context.Context, t target) (*Settled, erro
 			if done.More = settling.Err() != nil; done.More {
 				break
 			}
-			if err := s.settle(settling, t.name, d); err == nil {
+			err := s.settle(settling, t.name, d)
+			if done.More = err != nil && settling.Err() != nil; done.More {
+				break // it was cut off, and has not failed
+			}
+			if err == nil {
 				done.Count++
 			} else if len(done.Failed) < maxFailed {
 				done.Failed = append(done.Failed, fmt.Sprintf("%s %s: %v", d.Kind, d.Transaction, err))

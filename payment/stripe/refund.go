@@ -47,7 +47,7 @@ func (c *Client) refund(ctx context.Context, r provider.Return) (*api.Refund, er
 	}
 	create := &api.RefundCreateParams{
 		PaymentIntent: &r.Transaction, Amount: &units, Reason: new(string(api.RefundReasonRequestedByCustomer)),
-		Metadata: map[string]string{MetaPayment: r.Payment.No.String(), MetaRefund: r.RefundNo.String(), "reason": r.Reason},
+		Metadata: map[string]string{MetaPayment: r.Payment.No.String(), MetaRefund: r.RefundNo.String(), "reason": r.Code},
 	}
 	no := r.RefundNo.String()
 	create.SetIdempotencyKey(no)
@@ -63,8 +63,8 @@ func (c *Client) refund(ctx context.Context, r provider.Return) (*api.Refund, er
 	return made, err
 }
 
-// maxKeys is how many failures of a refund are passed over: those of some two hours, and
-// few enough for the time that a call has. A later attempt waits until Stripe has forgotten the first key.
+// maxKeys is how many failures of a refund are passed over: those of some two hours. At 0.3 s each they leave room within
+// the ten seconds of a call. A later attempt waits until Stripe has forgotten the first key.
 const maxKeys = 20
 
 // kept is the request whose failure Stripe repeats, if time can have repaired its cause; empty for any other end.
@@ -73,7 +73,7 @@ const maxKeys = 20
 // what has failed under a key leads to the next one, whose name that failure gives. A refusal (4xx) has made no refund,
 // so that two refunds cannot come of this: all attempts, of all instances, go through the same keys in the same order,
 // and stop at the same one, which makes one refund however often it is sent. The result of a server's failure (5xx) is
-// uncertain; it is repeated under its key and does not arrive here (line). Once Stripe has forgotten the first key,
+// uncertain; type line repeats it under its key, so that it does not arrive here. Once Stripe has forgotten the first key,
 // what was made under any is in the list of refunds, which each attempt reads first.
 func kept(err error) string {
 	e, ok := errors.AsType[*api.Error](err)

@@ -23,7 +23,7 @@ import (
 const (
 	// lookEvery is how late an event may be.
 	lookEvery = time.Second
-	// leaseLife is how late it may be after the leading process died.
+	// leaseLife, and a third of it, is how late it may be after the leading process died.
 	leaseLife = 10 * time.Second
 	// lookTimeout bounds one look.
 	lookTimeout = 5 * time.Second

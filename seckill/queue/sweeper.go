@@ -26,8 +26,8 @@ const (
 	staleAfter = 10 * time.Second
 	// sweepEvery is the time between two rounds of the sweeper.
 	sweepEvery = 2 * time.Second
-	// sweepLease names the lease; sweepLeaseLife is ten rounds, so that one slow round does
-	// not lose it and a dead instance is replaced within half a minute.
+	// sweepLease names the lease; sweepLeaseLife lets a dead instance be replaced within half
+	// a minute.
 	sweepLease     = "seckill:hold-sweeper"
 	sweepLeaseLife = 10 * sweepEvery
 	// sweepAtMost bounds the holds of one item that one round handles. More than that at the
@@ -89,7 +89,8 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	const failed = "sweeper's lease cannot be read, stale holds wait"
 	return lease.Campaign(ctx, s.db, s.queue.log, sweepLease, ids.New().String(), sweepLeaseLife, failed, func(ctx context.Context, _ int64) error {
 		s.notes = nil
-		return app.Loop{Every: s.sweepEvery, Do: func(ctx context.Context) error { s.sweep(ctx); return nil }}.Run(ctx)
+		_ = app.Loop{Every: s.sweepEvery, Do: func(ctx context.Context) error { s.sweep(ctx); return nil }}.Run(ctx)
+		return ctx.Err()
 	})
 }
 
@@ -106,10 +107,8 @@ func (s *Sweeper) sweep(ctx context.Context) {
 	}
 }
 
-// sweepItem is one round over an item's shards. It has a bound, because a sweeper that hangs keeps its lease.
+// sweepItem is one round over an item's shards, which do not wait for each other's stores.
 func (s *Sweeper) sweepItem(ctx context.Context, item *catalogue.Item) error {
-	ctx, cancel := context.WithTimeout(ctx, s.publishDeadline+sweepLeaseLife)
-	defer cancel()
 	shards, err := s.holds.Shards(ctx, item.Stock())
 	for shard := range shards {
 		err = errors.Join(err, s.sweepShard(ctx, item, item.Stock().Counter(shard)))
@@ -119,8 +118,10 @@ func (s *Sweeper) sweepItem(ctx context.Context, item *catalogue.Item) error {
 
 // sweepShard is one round over a shard's stale holds. A hold is noted when it is
 // first seen, published again once the stream has passed the position noted with
-// it, and reported if that did not help either.
+// it, and reported if that did not help either. It has a bound, because a sweeper that hangs keeps its lease.
 func (s *Sweeper) sweepShard(ctx context.Context, item *catalogue.Item, stock inventory.Item) error {
+	ctx, cancel := context.WithTimeout(ctx, s.publishDeadline+sweepLeaseLife)
+	defer cancel()
 	publishBy := time.Now().Add(s.publishDeadline)
 	stale, err := s.holds.StaleHolds(ctx, stock, s.staleAfter, sweepAtMost)
 	if err != nil {

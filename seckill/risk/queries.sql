@@ -83,10 +83,10 @@ ORDER BY o.order_no ON CONFLICT (user_id) DO NOTHING;
 -- Of two times of a number the earlier one stays: that of an order that was paid after all is outside every window,
 -- also if the event of its closing comes later.
 INSERT INTO risk.holds (order_no, user_id, item_id, activity_id, reason, closed_at)
-SELECT e.no, e.usr, e.item, e.activity, e.reason, e.at
+SELECT DISTINCT ON (e.no) e.no, e.usr, e.item, e.activity, e.reason, e.at
 FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@users::bigint[]) AS usr, unnest(@items::bigint[]) AS item,
              unnest(@activities::bigint[]) AS activity, unnest(@reasons::text[]) AS reason, unnest(@at::timestamptz[]) AS at) e
-ORDER BY e.no ON CONFLICT (order_no) DO UPDATE SET closed_at = excluded.closed_at WHERE excluded.closed_at < holds.closed_at;
+ORDER BY e.no, e.at ON CONFLICT (order_no) DO UPDATE SET closed_at = excluded.closed_at WHERE excluded.closed_at < holds.closed_at;
 
 -- name: Unpaid :many
 -- Per user and activity, the unpaid closings of the last period, for the users of whom something was written

@@ -18,8 +18,9 @@ import (
 // attempt is refused from memory unless its user or its number is in the filter.
 //
 // The flag itself expires after FlagLife. It carries the count of returns (rel)
-// under which it was decided, and is valid only until a newer count is seen. So clearing it means seeing a newer count, and a late decision
-// cannot raise a flag that a return has cleared.
+// under which it was decided, and is valid only until a newer count is seen. So
+// clearing it means seeing a newer count, and a late decision cannot raise a flag
+// that a return has cleared.
 //
 // Redis grants a unit a moment before the answer arrives and the user enters the
 // filter. No user of the batch is refused in that moment: a user who reaches a

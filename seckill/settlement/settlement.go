@@ -45,8 +45,9 @@ const (
 	// lookEvery is how late a step may be; each look is two indexed queries.
 	lookEvery = 10 * time.Second
 	leaseLife = time.Minute
-	// lookTimeout bounds a look, because a leader that hangs stays leader. A report takes seconds, and each is kept at once.
-	lookTimeout = 5 * time.Minute
+	// stepTimeout bounds the beginning of what is due, and each report, because a leader that hangs stays leader. A report
+	// takes seconds.
+	stepTimeout = 5 * time.Minute
 	// grace is how long after its deadline an order's expiry and the return of its units may take.
 	grace = time.Minute
 	// mostPatience is how long a unit that is still held delays a proof.
@@ -110,13 +111,13 @@ func (s *Service) Worker() app.Worker {
 
 // Look makes the steps that are due. Worker calls it; safe for concurrent use.
 func (s *Service) Look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
 	return errors.Join(s.begin(ctx), s.settle(ctx))
 }
 
 // begin requests one proof for all sessions that are due.
 func (s *Service) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
 	now := s.Clock.Now()
 	rows, err := seckilldb.New(s.DB).OverSessions(ctx, seckilldb.OverSessionsParams{Since: now.Add(-since), Now: now})
 	if err != nil {
@@ -190,6 +191,8 @@ func (s *Service) settle(ctx context.Context) error {
 
 // keep stores the report of a session with how its proof ended, and tells operators.
 func (s *Service) keep(ctx context.Context, session int64, found *runs.Document) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
 	r, err := s.Report(ctx, session)
 	if err != nil {
 		return fmt.Errorf("settlement: report on session %d: %w", session, err)

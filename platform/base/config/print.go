@@ -69,7 +69,7 @@ func show(f *kong.Flag) string {
 
 // Places returns the part of a URL that says where it leads, without its
 // credentials; for a list of URLs, as a NATS cluster has, that part of each. Of other
-// text, such as a DSN of Postgres, it returns nothing.
+// text, such as a DSN of Postgres, it returns "…".
 func Places(text string) string {
 	if !strings.Contains(text, "://") {
 		return "…"

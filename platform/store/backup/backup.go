@@ -288,7 +288,8 @@ func command(ctx context.Context, program, databaseURL string, args ...string) (
 	if err != nil {
 		config = new(pgconn.Config) // the program says what is wrong
 	}
-	cmd = exec.CommandContext(ctx, program, append(args, "--dbname="+forLibpq(databaseURL, config.RuntimeParams))...) //nolint:gosec // the caller's own program and setting
+	args = append(args, "--dbname="+forLibpq(databaseURL, config.RuntimeParams))
+	cmd = exec.CommandContext(ctx, program, args...) //nolint:gosec // the caller's own program and setting
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	if config.Password != "" {
 		cmd.Env = append(cmd.Env, "PGPASSWORD="+config.Password)

@@ -78,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	}
 	if err == nil && cfg.Embedded != nil {
 		err = b.takeBackAbandoned(ctx)
-		// In a cluster an instance of that release may still use it. Without one it is empty or forgotten wake-ups.
+		// No instance of 0.10.0 can use it beside this one; in a cluster one may.
 		if gone := b.js.DeleteStream(ctx, streamDelayed); err == nil && !errors.Is(gone, jetstream.ErrStreamNotFound) {
 			err = gone
 		}

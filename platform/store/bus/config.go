@@ -12,7 +12,8 @@ import (
 	"stampede/platform/base/tracing"
 )
 
-// MinVersion is the oldest supported NATS server, the first with the message schedules that instances of 0.10.0 set.
+// MinVersion is the oldest supported NATS server, the first with message schedules: instances of
+// 0.10.0 beside this one need them.
 const MinVersion = "2.12"
 
 // Settings bound how many events may wait and how long a publish is retried.

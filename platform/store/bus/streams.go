@@ -13,7 +13,7 @@ import (
 // The streams.
 const (
 	streamEvents = "EVENTS"
-	// streamDelayed had the timers of releases up to 0.10.0.
+	// streamDelayed has the timers of instances of 0.10.0.
 	streamDelayed = "DELAYED"
 )
 

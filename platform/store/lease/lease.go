@@ -3,6 +3,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,9 +118,11 @@ func Campaign(
 	}.Run(ctx)
 }
 
-// Lead runs a loop by Campaign.
+// Lead runs a loop by Campaign. A loop ends without an error when the lease is lost, so ctx says it.
 func Lead(ctx context.Context, db pg.DB, name, holder string, ttl time.Duration, loop app.Loop) error {
-	return Campaign(ctx, db, loop.Log, name, holder, ttl, loop.Failed, func(ctx context.Context, _ int64) error { return loop.Run(ctx) })
+	return Campaign(ctx, db, loop.Log, name, holder, ttl, loop.Failed, func(ctx context.Context, _ int64) error {
+		return cmp.Or(loop.Run(ctx), ctx.Err())
+	})
 }
 
 // keep renews a lease, which was asked for at a time, until ctx ends, and returns

@@ -58,8 +58,8 @@ const (
 	// abandonedAfter is how many of its intervals a finding must not have been raised
 	// again before it is over, if the watch that raised it does not live to say so.
 	abandonedAfter = 3
-	// leaseRoom is how much longer than two checks a lease lasts, so that a busy
-	// instance keeps it and a dead one is replaced soon.
+	// leaseRoom is how much longer than two checks a lease lasts: a short pause of its
+	// instance does not lose what it tracks.
 	leaseRoom = 10 * time.Second
 )
 
@@ -131,7 +131,8 @@ type watching struct {
 func (w *Watch) watch(ctx context.Context, p Probe) {
 	run := func(ctx context.Context, _ int64) error {
 		state := watching{map[string]*seen{}, time.Now().Add(w.quiet(p))} // another instance may have tracked the findings
-		return app.Loop{Every: p.Every, Do: func(ctx context.Context) error { w.look(ctx, p, &state); return nil }}.Run(ctx)
+		_ = app.Loop{Every: p.Every, Do: func(ctx context.Context) error { w.look(ctx, p, &state); return nil }}.Run(ctx)
+		return ctx.Err()
 	}
 	if !p.Shared {
 		_ = run(ctx, 0) // ends only with ctx

@@ -129,7 +129,7 @@ func TestUsableStores(t *testing.T) {
 	var looks sync.WaitGroup
 	for range 8 {
 		looks.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			if err := lookAtNATS(ctx, cluster); err != nil {
 				t.Errorf("a cluster with a frozen server: %v", err)

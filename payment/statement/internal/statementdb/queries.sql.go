@@ -345,9 +345,9 @@ type KnownParams struct {
 	Stated         []int64
 }
 
-// The payments and refunds of ours that may be settled. One that has succeeded may only be taken back. A second capture of a payment is a person's to look at: it
-// would go back as a duplicate, and companies that refund by the payment's number would pay back the first, which paid the
-// order.
+// The payments and refunds of ours that may be settled. One that has succeeded may only be taken back. A second capture of
+// a payment is a person's to look at: it would go back as a duplicate, and companies that refund by the payment's number
+// would pay back the first, which paid the order.
 func (q *Queries) Known(ctx context.Context, arg KnownParams) ([]ids.ID, error) {
 	rows, err := q.db.Query(ctx, known,
 		arg.PaymentBuckets,
@@ -418,9 +418,11 @@ func (q *Queries) LockStatement(ctx context.Context, arg LockStatementParams) ([
 }
 
 const notCompared = `-- name: NotCompared :many
-SELECT coalesce(s.provider, l.provider)::text AS provider, coalesce(s.day, (l.at AT TIME ZONE $1::text)::date)::date AS day, coalesce(max(s.last_error), 'nothing has asked for it')::text AS why
+SELECT coalesce(s.provider, l.provider)::text AS provider, coalesce(s.day, (l.at AT TIME ZONE $1::text)::date)::date AS day,
+    coalesce(max(s.last_error), 'nothing has asked for it')::text AS why
 FROM payments.ledger l
-LEFT JOIN payments.statements s ON s.provider = l.provider AND l.at >= s.from_time AND l.at < s.to_time AND s.to_time > statement_timestamp() - $2::interval
+LEFT JOIN payments.statements s ON s.provider = l.provider AND l.at >= s.from_time AND l.at < s.to_time
+    AND s.to_time > statement_timestamp() - $2::interval
 WHERE l.at > statement_timestamp() - $2::interval AND l.at < statement_timestamp() - $3::interval AND l.provider <> ALL($4::text[])
   AND (s.provider IS NULL OR s.compared_at IS NULL AND s.to_time < statement_timestamp() - $5::interval)
 GROUP BY 1, 2 ORDER BY 1, 2 LIMIT $6

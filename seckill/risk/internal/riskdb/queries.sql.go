@@ -215,10 +215,10 @@ func (q *Queries) PutClaimOrders(ctx context.Context, arg PutClaimOrdersParams) 
 
 const putHolds = `-- name: PutHolds :exec
 INSERT INTO risk.holds (order_no, user_id, item_id, activity_id, reason, closed_at)
-SELECT e.no, e.usr, e.item, e.activity, e.reason, e.at
+SELECT DISTINCT ON (e.no) e.no, e.usr, e.item, e.activity, e.reason, e.at
 FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::bigint[]) AS usr, unnest($3::bigint[]) AS item,
              unnest($4::bigint[]) AS activity, unnest($5::text[]) AS reason, unnest($6::timestamptz[]) AS at) e
-ORDER BY e.no ON CONFLICT (order_no) DO UPDATE SET closed_at = excluded.closed_at WHERE excluded.closed_at < holds.closed_at
+ORDER BY e.no, e.at ON CONFLICT (order_no) DO UPDATE SET closed_at = excluded.closed_at WHERE excluded.closed_at < holds.closed_at
 `
 
 type PutHoldsParams struct {
