@@ -60,9 +60,11 @@ func TestPlantedViolations(t *testing.T) {
 			SELECT 'sandbox', $3::text, $2, $1, 100, 'CNY', '', 'won') ` + ledger + `SELECT 'sandbox', 'chargeback_reversal', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "-1.00 is withdrawn"},
 		{"a chargeback that is lost without money", "I4", `INSERT INTO payments.chargebacks (provider, chargeback_no, payment_no, order_no, amount, currency, reason, status, updated_at)
 			SELECT 'sandbox', $3::uuid::text, $2, $1, 100, 'CNY', '', 'lost', now() - interval '169 hours'`, "it is lost over CNY 1.00"},
-		{"a day whose statement nothing has asked for", "statements", ledger +
-			`SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', '` + afterItsMidnight.Format(time.RFC3339) + `'`,
-			afterItsMidnight.AddDate(0, 0, 1).Format(time.DateOnly) + ": it was not compared with the ledger: nothing has asked for it"},
+		{
+			"a day whose statement nothing has asked for", "statements", ledger +
+				`SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', '` + afterItsMidnight.Format(time.RFC3339) + `'`,
+			afterItsMidnight.AddDate(0, 0, 1).Format(time.DateOnly) + ": it was not compared with the ledger: nothing has asked for it",
+		},
 		{"a day whose statement cannot be had", "statements", `WITH s AS (INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, last_error)
 			SELECT 'sandbox', now() - interval '3 days', now() - interval '73 hours', now() - interval '49 hours', true, 'no answer') ` + ledger +
 			`SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now() - interval '3 days'`, "no answer"},

@@ -121,7 +121,7 @@ func (s *Service) takeUp(ctx context.Context, item stock.Item, orders []Hint) er
 	for i := retakeFigures; i < len(r); i++ {
 		// What a stopping process or a full list drops is found by a comparison.
 		if s.ctx != nil && len(s.later) < mostReturning {
-			s.wait(s.RetakeAgain, item, orders[r.Int(i)-1])
+			s.wait(s.RetakeAgain, item, orders[r.Int(i)-1]) //nolint:contextcheck // as a keeper, it outlives its event
 		}
 	}
 	return nil

@@ -35,11 +35,11 @@ func TestApplyWhoseTimeIsOver(t *testing.T) {
 	}
 	var over context.CancelFunc
 	got, cut := "", false
-	s := New(Deps{DB: db, Providers: []provider.Provider{bank{}}, SettleRefund: func(ctx context.Context, name string, r provider.RefundStatus) error {
+	s := New(Deps{DB: db, Providers: []provider.Provider{bank{}}, SettleRefund: func(_ context.Context, name string, r provider.RefundStatus) error {
 		if r.Transaction == "t2" && !cut {
 			cut = true
 			over()
-			return ctx.Err()
+			return context.Canceled
 		}
 		pgtest.Exec(t, db, `UPDATE payments.refunds SET status = 'succeeded' WHERE refund_no = $1`, r.RefundNo)
 		pgtest.Exec(t, db, `INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency)

@@ -313,7 +313,7 @@ func (c counter) refunds(r *http.Request, f url.Values) (object, error) {
 func (c counter) refund(r *http.Request, f url.Values) (object, error) {
 	key := r.Header.Get("Idempotency-Key")
 	if no, ok := c.refused.Load(key); ok {
-		return nil, no.(*refusal) //nolint:forcetypeassert // all are
+		return nil, no.(*refusal) //nolint:forcetypeassert,errcheck // all are
 	}
 	out, err := c.makeRefund(r, f)
 	if no, ok := errors.AsType[*refusal](err); ok {

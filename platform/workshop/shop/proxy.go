@@ -48,13 +48,13 @@ func StartNginxAt(t *testing.T, addr, program string, instances ...*Instance) (c
 		}
 		conf = strings.ReplaceAll(conf, change.old, change.to)
 	}
-	links := "" // the locations that the example's header has for a server of http:// beside TLS
+	var links strings.Builder // the locations that the example's header has for a server of http:// beside TLS
 	for line := range strings.Lines(string(raw)) {
 		if location, ok := strings.CutPrefix(line, "#     location "); ok {
-			links += "location " + location
+			links.WriteString("location " + location)
 		}
 	}
-	conf += "server { listen " + addr + "; server_name links.example.com;\n" + links + "}\n"
+	conf += "server { listen " + addr + "; server_name links.example.com;\n" + links.String() + "}\n"
 	cmd, log := NginxCommand(t, program, dir, conf)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
