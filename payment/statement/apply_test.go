@@ -41,8 +41,9 @@ func TestApplyWhoseTimeIsOver(t *testing.T) {
 			over()
 			return context.Canceled
 		}
-		pgtest.Exec(t, db, `UPDATE payments.refunds SET status = 'succeeded' WHERE refund_no = $1`, r.RefundNo)
-		pgtest.Exec(t, db, `INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency)
+		//nolint:contextcheck // the test's context, because the request's is over
+		pgtest.Exec(t, db, `WITH done AS (UPDATE payments.refunds SET status = 'succeeded' WHERE refund_no = $3)
+			INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency)
 			VALUES ($1, 'refund', $2, $3, $3, $3, $4, $5)`, name, r.Transaction, r.RefundNo, r.Amount, r.Currency)
 		got += r.Transaction
 		over()
