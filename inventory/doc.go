@@ -88,7 +88,8 @@
 // script touches one slot and declares its keys, so that a cluster can run it.
 // Keys carry the epoch in their names, all except the state: a caller passes the
 // epoch that it knows, and a script that finds another one returns that and does
-// nothing. Scripts that free memory, follow a payment or only rewrite fields run even if Redis is full.
+// nothing. Scripts that free memory, follow a payment or only rewrite fields run
+// even if Redis is full.
 //
 // # Load
 //
@@ -186,8 +187,8 @@
 // books; no check calls their mark an orphan. A Load, a stop and a full list of
 // waiting units return them early.
 //
-// Losing a work list loses nothing. Within a minute and a half one instance (by a lease per
-// item) compares what an item has in Redis of the orders that have changed, and
+// Losing a work list loses nothing. Within a minute and a half one instance (by a
+// lease per item) compares what an item has in Redis of the orders that have changed, and
 // applies by the same scripts what no event has: releases, commits, order rows,
 // buyers of an activity. Once an hour, after each Load, at a start and when a work
 // list was full it walks all of the item's keys by cursor instead, in chunks: then

@@ -18,8 +18,8 @@ const (
 	// settleEvery is how often the module checks for ended items: memory is freed minutes after a sale, so a minute
 	// more does not matter.
 	settleEvery = time.Minute
-	// settleLease is the lease on that check; a dead instance is replaced within a few rounds, and each item is also settled under the
-	// lease of its Load.
+	// settleLease is the lease on that check; a dead instance is replaced within a few rounds, and each item is also
+	// settled under the lease of its Load.
 	settleLease     = "inventory:settle"
 	settleLeaseLife = 3 * settleEvery
 	// settleAtMost bounds one round. A shop in which more items end per minute catches up at night.

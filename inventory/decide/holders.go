@@ -82,9 +82,8 @@ func (s *Service) Users(ctx context.Context, item stock.Item, epoch int64, limit
 
 // Hold returns the number under which the user holds units of the item. seq is the grant's sequence and persisted how
 // far the queue has moved, so that the position is max(0, seq − persisted); seq is 0 if the order row exists. Both count
-// the grants of all the item's shards, by those of the user's own. ok is
-// false if the user certainly holds nothing; ErrFenced says that this is unknown now, and no is then the number that
-// Redis has of the user all the same, if any.
+// the grants of all the item's shards, by those of the user's own. ok is false if the user certainly holds nothing;
+// ErrFenced says that this is unknown now, and no is then the number that Redis has of the user all the same, if any.
 func (s *Service) Hold(ctx context.Context, item stock.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error) {
 	for range stock.EpochTurns {
 		// Which shard knows the user depends on the epoch: an answer counts under that one only.

@@ -10,7 +10,8 @@
 --   now: there is no mark, but the item is being loaded, Redis was restarted or the hash is lost, so that a missing
 --   mark proves nothing; or there is one without an order row, but Redis was restarted, and the next Load brings it to
 --   its end; or the holds are lost, which say whether there is a row.
---   mark: "<number>[:<quantity>][:c]", see reserve.lua and commit.lua, with code 4 if there is one; sequence: 0 if the order row exists.
+--   mark: "<number>[:<quantity>][:c]", see reserve.lua and commit.lua, with code 4 if there is one;
+--   sequence: 0 if the order row exists.
 -- Cost: O(1).
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'fenced', 'persisted', 'run_id')

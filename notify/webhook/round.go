@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 
@@ -164,9 +162,8 @@ func (r *work) addWaiting(ctx context.Context, waiting []webhookdb.NotifyWebhook
 	if len(ready) == 0 {
 		return nil
 	}
-	var unreadable *unreadableError
 	events, err := r.service.at(ctx, ready)
-	if err != nil && !errors.As(err, &unreadable) {
+	if err != nil && !errors.As(err, new(*unreadableError)) {
 		return err
 	}
 	clear(r.behind)
@@ -192,16 +189,15 @@ func (r *work) addWaiting(ctx context.Context, waiting []webhookdb.NotifyWebhook
 
 // at reads the events that wait. One that cannot be decoded is the zero Event, and the error is an unreadableError.
 func (s *Service) at(ctx context.Context, waiting []webhookdb.NotifyWebhookWaiting) (map[place]Event, error) {
-	wanted := map[int64]map[place]Event{}
+	var places []int64
 	for _, w := range waiting {
-		if wanted[w.Place] == nil {
-			wanted[w.Place] = map[place]Event{}
+		if len(places) == 0 || places[len(places)-1] != w.Place {
+			places = append(places, w.Place)
 		}
-		wanted[w.Place][place{w.Place, w.Number}] = Event{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	messages, err := outbox.ReadLogAt(ctx, s.deps.DB, slices.Collect(maps.Keys(wanted)))
+	messages, err := outbox.ReadLogAt(ctx, s.deps.DB, places)
 	if err != nil {
 		return nil, err
 	}
@@ -211,11 +207,14 @@ func (s *Service) at(ctx context.Context, waiting []webhookdb.NotifyWebhookWaiti
 		events, err := eventsOf(m)
 		if err != nil {
 			unreadable = err
-			maps.Copy(found, wanted[m.Place])
 		}
-		for _, e := range events {
-			if _, ok := wanted[m.Place][e.at]; ok {
-				found[e.at] = e
+		for _, w := range waiting {
+			switch at := (place{w.Place, w.Number}); {
+			case w.Place != m.Place:
+			case err != nil:
+				found[at] = Event{}
+			case int(w.Number) < len(events):
+				found[at] = events[w.Number]
 			}
 		}
 	}

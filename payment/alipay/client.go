@@ -199,7 +199,7 @@ var noBill = []string{"BILL_NOT_EXIST", "NO_BILL_DATA", "BILL_DATE_BEFORE_REGIST
 var refusals = map[string]error{
 	"ACQ.TRADE_NOT_EXIST":   company.ErrMissing,
 	"ACQ.TRADE_HAS_SUCCESS": provider.ErrClosed, "ACQ.TRADE_HAS_CLOSE": provider.ErrClosed, "ACQ.TRADE_STATUS_ERROR": provider.ErrClosed,
-	"ACQ.TRADE_HAS_FINISHED": provider.ErrClosed, "ACQ.REASON_TRADE_STATUS_INVALID": provider.ErrClosed, "ACQ.REASON_ILLEGAL_STATUS": provider.ErrClosed,
+	"ACQ.TRADE_HAS_FINISHED": provider.ErrClosed, "ACQ.REASON_TRADE_STATUS_INVALID": provider.ErrClosed,
 	"ACQ.INVALID_PARAMETER": provider.ErrRefused, "ACQ.REFUND_AMT_NOT_EQUAL_TOTAL": provider.ErrRefused, "ACQ.REASON_TRADE_REFUND_FEE_ERR": provider.ErrRefused,
 	"ACQ.REFUND_FEE_ERROR": provider.ErrRefused, "ACQ.TRADE_NOT_ALLOW_REFUND": provider.ErrRefused, "ACQ.DISCORDANT_REPEAT_REQUEST": provider.ErrRefused,
 	"ACQ.ENTERPRISE_PAY_BIZ_ERROR": provider.ErrRefused,

@@ -29,7 +29,6 @@ var raised = alarm.Define("chargeback", alarm.Critical,
 
 // Kinds of ledger rows; a reversal has the transaction of its chargeback.
 const (
-	kindCapture    = "capture"
 	kindChargeback = "chargeback"
 	kindReversal   = "chargeback_reversal"
 )
@@ -51,7 +50,7 @@ func New(db *pgxpool.Pool, refunds *refund.Service) *Service {
 // provider.ErrUnknown if the capture is not in the ledger, as for another use of the account, or
 // with provider.ErrMismatch.
 func (s *Service) Record(ctx context.Context, name string, c provider.Chargeback) error {
-	of, err := paymentdb.New(s.db).Movement(ctx, paymentdb.MovementParams{Provider: name, Kind: kindCapture, ProviderTxn: c.Capture})
+	of, err := paymentdb.New(s.db).Movement(ctx, paymentdb.MovementParams{Provider: name, Kind: string(provider.Paid), ProviderTxn: c.Capture})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		err = provider.ErrUnknown

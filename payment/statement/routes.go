@@ -156,10 +156,10 @@ func (s *Service) apply(ctx, settling context.Context, t target) (*Settled, erro
 			return done, err
 		}
 		for _, d := range all {
-			if done.More = settling.Err() != nil; done.More {
-				break
+			err := settling.Err()
+			if err == nil {
+				err = s.settle(settling, t.name, d)
 			}
-			err := s.settle(settling, t.name, d)
 			if done.More = err != nil && settling.Err() != nil; done.More {
 				break // it was cut off, and has not failed
 			}

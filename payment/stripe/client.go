@@ -260,8 +260,6 @@ func said(err error) error {
 		return why
 	case e.Code == api.ErrorCodeBalanceInsufficient, e.Code == api.ErrorCodeInsufficientFunds:
 		return why // for a refund; time repairs it
-	case e.Type == api.ErrorTypeIdempotency:
-		return why // it is about the key, which Stripe forgets after a day
 	case e.HTTPStatusCode == http.StatusBadRequest, e.HTTPStatusCode == http.StatusPaymentRequired:
 		return fmt.Errorf("%w: %w", provider.ErrRefused, why)
 	default: // 401, 403: a person repairs the key

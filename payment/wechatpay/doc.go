@@ -10,8 +10,8 @@
 // the public key of the merchant platform (an id that begins with PUB_KEY_ID_), or a
 // platform certificate, of which several are valid while they rotate; both may be in
 // use at the same time during a migration. A client with a public key names it in that
-// header of its requests, and WeChat Pay signs the reply by it. A client that was given a certificate asks for
-// the present ones every 12 hours, in front of another call, and believes those that a
+// header of its requests, and WeChat Pay signs the reply by it. A client that was given a
+// certificate asks for the present ones every 12 hours, in front of another call, and believes those that a
 // reply signed by a believed key names; after a restart it begins with the settings again. A message more than five minutes old or
 // ahead is refused, and so is a probe, whose signature begins with
 // WECHATPAY/SIGNTEST/. The resource of a callback is encrypted with AES-256-GCM under

@@ -24,8 +24,8 @@ func (s *Service) detailRoutes(api httpx.API) {
 
 func (s *Service) readDetail(ctx context.Context, id int64) (plan.WrittenDetail, error) {
 	q := seckilldb.New(s.deps.DB)
-	if _, err := q.Item(ctx, id); err != nil {
-		return plan.WrittenDetail{}, plan.OrNotFound(err, plan.ErrNoItem, "read item")
+	if _, err := itemRow(ctx, q, id); err != nil {
+		return plan.WrittenDetail{}, err
 	}
 	return plan.DetailOf(ctx, q, id)
 }

@@ -105,10 +105,16 @@ func takenSKU(err error, location, sku string) error {
 	return f.Err()
 }
 
+// itemRow reads an item, without the number of its reservations, which is counted.
+func itemRow(ctx context.Context, q *seckilldb.Queries, id int64) (seckilldb.SeckillItem, error) {
+	row, err := q.Item(ctx, id)
+	return row, plan.OrNotFound(err, plan.ErrNoItem, "read item")
+}
+
 func readItem(ctx context.Context, db *pgxpool.Pool, id int64) (plan.ItemView, error) {
-	row, err := seckilldb.New(db).Item(ctx, id)
+	row, err := itemRow(ctx, seckilldb.New(db), id)
 	if err != nil {
-		return plan.ItemView{}, plan.OrNotFound(err, plan.ErrNoItem, "read item")
+		return plan.ItemView{}, err
 	}
 	view := []plan.ItemView{plan.ViewItem(&row)}
 	if err := countReservations(ctx, db, view); err != nil {
@@ -192,9 +198,9 @@ func deleteItem(ctx context.Context, c *change, id int64) error {
 // lockItem locks the activity of an item for an action and reads its whole
 // tree.
 func (c *change) lockItem(ctx context.Context, id int64, act plan.Action) (*plan.Activity, seckilldb.SeckillItem, error) {
-	row, err := c.q.Item(ctx, id)
+	row, err := itemRow(ctx, c.q, id)
 	if err != nil {
-		return nil, row, plan.OrNotFound(err, plan.ErrNoItem, "read item")
+		return nil, row, err
 	}
 	tree, err := c.lockTree(ctx, row.ActivityID, act)
 	if err != nil {
@@ -202,10 +208,8 @@ func (c *change) lockItem(ctx context.Context, id int64, act plan.Action) (*plan
 	}
 	// Read again under the lock: another operator may have changed or deleted it while this request
 	// waited.
-	if row, err = c.q.Item(ctx, id); err != nil {
-		return nil, row, plan.OrNotFound(err, plan.ErrNoItem, "read item")
-	}
-	return tree, row, nil
+	row, err = itemRow(ctx, c.q, id)
+	return tree, row, err
 }
 
 // oversellAgreement is how much of an item may be sold beyond its stock, and why.
@@ -284,8 +288,8 @@ func (s *Service) listReservations(ctx context.Context, in *listingReservations)
 }
 
 func reservations(ctx context.Context, q *seckilldb.Queries, id int64, in *listingReservations) (*httpx.PageOutput[itemReservation], error) {
-	if _, err := q.Item(ctx, id); err != nil {
-		return nil, plan.OrNotFound(err, plan.ErrNoItem, "read item")
+	if _, err := itemRow(ctx, q, id); err != nil {
+		return nil, err
 	}
 	return operator.Page(&in.ChangesInput, viewReservation, func(r *seckilldb.SeckillReservation) int64 { return r.UserID },
 		func(r *seckilldb.SeckillReservation) time.Time { return r.ReservedAt },

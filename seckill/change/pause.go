@@ -72,8 +72,8 @@ func (s *Service) admissionRoutes(api httpx.API) {
 	const path = operator.Base + "/items/{id}/admission"
 	get := operator.Read(path, "get-admission-rate", "How fast shoppers in line for an item are let in")
 	read(api, get, func(ctx context.Context, id int64) (admissionRate, error) {
-		item, err := seckilldb.New(s.deps.DB).Item(ctx, id)
-		return admissionRate{PerSecond: item.Admission}, plan.OrNotFound(err, plan.ErrNoItem, "read item")
+		item, err := itemRow(ctx, seckilldb.New(s.deps.DB), id)
+		return admissionRate{PerSecond: item.Admission}, err
 	})
 	op := operator.Write(http.MethodPut, path, "set-admission-rate", "item.admission", "Set how fast shoppers in line for an item are let in", http.StatusOK, moveRefusals...)
 	op.Description = "Takes effect on every instance within a moment, also for shoppers who wait. Shoppers above the rate get places in one line for all instances: who has more than three seconds to wait is answered 429 wait-your-turn with the place and the time. " +

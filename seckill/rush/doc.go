@@ -50,8 +50,9 @@
 //	publication                 unknown
 //
 // An attempt about to be refused because its item has ended, is paused or
-// fenced, or cannot be stored, or because its user has to pause, is looked up first: a number that was granted
-// before gets its first answer again (Service.again).
+// fenced, or cannot be stored, or because its user has to pause, is looked up
+// first: a number that was granted before gets its first answer again
+// (Service.again).
 //
 // # Who owns what
 //

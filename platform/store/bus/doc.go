@@ -55,9 +55,9 @@
 //
 // # Lifecycle
 //
-// Open starts the monitor and the trimmer; Subscribe
-// and Queue.Consume add consumers. Stop these first (each finishes the messages
-// it is handling), then Close.
+// Open starts the monitor and the trimmer; Subscribe and Queue.Consume add
+// consumers. Stop these first (each finishes the messages it is handling), then
+// Close.
 //
 // # Concurrency
 //
@@ -67,6 +67,6 @@
 //
 // # Size
 //
-// The package has more than 2,000 lines because publishing, consuming and the
-// monitor share one connection and one verdict on its health.
+// The package has more than 2,000 lines because publishing, consuming and the monitor
+// share one connection and one verdict on its health.
 package bus

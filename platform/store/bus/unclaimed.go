@@ -65,9 +65,8 @@ func (b *Bus) unclaimed(c *jetstream.ConsumerInfo, now time.Time) bool {
 
 // abandonedMost is how far an events consumer may be set back, in deliveries
 // behind its last one. The instances handle some hundred messages at a time, so
-// that a consumer is further behind only when an old message keeps
-// failing: redelivering everything since then would cost more than the ack wait
-// does.
+// that a consumer is further behind only when an old message keeps failing:
+// redelivering everything since then would cost more than the ack wait does.
 const abandonedMost = 1000
 
 // takeBackAbandoned makes the shared consumers immediately redeliver the

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 
+	"stampede/platform/base/app"
 	"stampede/platform/store/lease"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
@@ -210,6 +211,30 @@ func TestLeaseOfAnotherHolderIsLostAtOnce(t *testing.T) {
 	require.ErrorIs(t, err, lease.ErrLost)
 	require.Equal(t, "lost before it would have expired", time.Since(began) < ttl, true)
 	mustNotAcquire(t, db, "x", "c") // the other holder's lease is not released
+}
+
+// lines are what a log says, a line each.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil }
+
+func TestLeaderThatLosesItsLeaseSaysSoAndLeadsAgain(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	said, led := make(lines, 100), make(chan struct{}, 1)
+	pgtest.Work(t, func(ctx context.Context) error {
+		return lease.Lead(ctx, db, "x", "a", 300*time.Millisecond, app.Loop{
+			Every: 5 * time.Millisecond, Log: slog.New(slog.NewTextHandler(said, nil)), Failed: "it leads no more",
+			Do: func(context.Context) error { app.Kick(led); return nil },
+		})
+	})
+	<-led
+	pgtest.Exec(t, db, `UPDATE platform.leases SET token = token + 1`)
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(said) > 0 }, "what it says")
+	require.Contains(t, "the log", <-said, "it leads no more", lease.ErrLost.Error())
+	for range 2 { // one may be of before
+		<-led
+	}
 }
 
 func TestLeaseThatIsNotReleasedIsLogged(t *testing.T) {

@@ -144,6 +144,19 @@ func Read[V any](t testing.TB, db reader, sql string, args ...any) (v V) {
 	return v
 }
 
+// RowsRead is how many rows of a table have been read so far, by index or not. db is a transaction, of which it is what that
+// has read, or has a single connection, which can be made to report what it knows.
+func RowsRead(t testing.TB, db interface {
+	executor
+	reader
+}, table string,
+) int {
+	t.Helper()
+	Exec(t, db, `SELECT pg_stat_force_next_flush()`)
+	return Read[int](t, db, `SELECT (s.seq_tup_read + s.idx_tup_fetch + x.seq_tup_read + x.idx_tup_fetch)::int
+		FROM pg_stat_user_tables s JOIN pg_stat_xact_user_tables x USING (relid) WHERE relid = $1::text::regclass`, table)
+}
+
 type reader interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
